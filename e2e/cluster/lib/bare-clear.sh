@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154 # sourced: names are shared, and the paths have no spaces
 # Takes the bare node away, in whatever state it is: whole, half-started, or after kill -9 of anything. There is one way
 # for all of them, which asks no program of the node for help: none may be alive. Nothing on the node is worth a
 # graceful end.
@@ -88,14 +88,18 @@ bare_clear() {
   dead_sockets | while read -r path; do rm -f "$path"; done
   # The kubelet links every container's log here, whatever it is told.
   find /var/log/containers -lname "$S/*" -delete 2>/dev/null || true
+  # A kubelet has this socket here, whatever its root directory is.
+  if [ -S /var/lib/kubelet/device-plugins/kubelet.sock ] && ! grep -qF /var/lib/kubelet/device-plugins/kubelet.sock /proc/net/unix; then
+    rm -f /var/lib/kubelet/device-plugins/kubelet.sock
+  fi
   # Directories that only the node's programs made are empty by now; others stay.
   rmdir /run/containerd/s /run/containerd/io.containerd.* /run/containerd /var/lib/cni/results /var/lib/cni \
-    /var/log/containers /run/netns 2>/dev/null || true
+    /var/log/containers /var/lib/kubelet/device-plugins /var/lib/kubelet /run/netns 2>/dev/null || true
   node_cgroups | while read -r path; do find "$path" -depth -type d -exec rmdir {} + 2>/dev/null || true; done
   restore_sysctls
   # The directory goes last, and only when all else is gone: it says that there is something to take away. Never
   # through a mount: behind one can be a person's files.
   if [ "$(bare_left)" = "directory $S" ]; then rm -rf --one-file-system $S 2>/dev/null || true; fi
   left=$(bare_left)
-  [ -z "$left" ] || { say "could not remove:"; sed 's/^/  /' <<<"$left" >&2; return 1; }
+  [ -z "$left" ] || { say "could not remove:"; echo "$left" >&2; return 1; }
 }

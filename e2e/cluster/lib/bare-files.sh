@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154 # sourced: names are shared, and the paths have no spaces
 # The files of the bare node: keys, kubeconfigs, and each program's settings.
 
 write_keys() {
@@ -41,7 +41,7 @@ write_files() {
   (
     umask 077
     mkdir -p $S/pki
-    cd $S/pki
+    cd $S/pki || exit
     write_keys >$S/log/openssl.log 2>&1 || { tail -n 5 $S/log/openssl.log >&2; die "openssl could not make the node's keys"; }
     user admin system:masters admin
     user system:kube-controller-manager '' controller-manager
@@ -52,6 +52,8 @@ write_files() {
   )
   own $kubeconfig # readable for who called sudo
   cp "$here/lib/audit-policy.yaml" $S/audit/policy.yaml
+  : >$audit_log # made here, since the API server would make it unreadable for others than root
+  chmod 644 $audit_log
 
   # restrict_oom_score_adj: without CAP_SYS_RESOURCE no sandbox starts otherwise. All paths are below the state
   # directory, so that taking the node away takes them all.
@@ -169,7 +171,7 @@ pause_archive() {
     ) || die "could not make the pause image from $source"
     mv "$archive.$$" "$archive"
     rm -rf "$work"
-    own "$cache"
+    own "$archive"
   fi
   echo "$archive"
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2086,SC2154 # sourced: names are shared, and the paths have no spaces
 # The bare node: where it keeps what it has, and how a process is known to be its own.
 
 # One node per machine, at a fixed place, so that every checkout finds it. The lock is outside of it, since `down`
@@ -42,7 +42,8 @@ runs() { # runs DAEMON: is the process that was started under this name still th
     [ "$(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null | cut -c1)" != Z ]
 }
 
-kube() { timeout 20 "$S/bin/kubectl" --kubeconfig "$kubeconfig" --request-timeout=10s "$@"; }
+# HOME: kubectl's cache goes with the node. The lock is not for it.
+kube() { HOME=$S timeout 20 "$S/bin/kubectl" --kubeconfig "$kubeconfig" --request-timeout=10s "$@" 8>&-; }
 
 # Every program runs and the cluster answers. Prints what is wrong.
 healthy() {

@@ -1,5 +1,6 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What every script of this directory shares. Sourced; sets `here` to e2e/cluster.
+shopt -s inherit_errexit # a failure inside of $(...) ends the script too
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 me=${0##*/}
 
@@ -21,6 +22,9 @@ container_engine() {
   return 1
 }
 
+# What builds and holds images. Podman's are buildah's.
+image_engine() { if [ "$(container_engine || true)" = docker ]; then echo docker; else echo buildah; fi; }
+
 # CLUSTER as asked for, or what this machine can do.
 chosen_cluster() {
   case ${CLUSTER:-} in
@@ -30,12 +34,17 @@ chosen_cluster() {
   esac
 }
 
+may_be_root() { [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }; }
+need_root() {
+  may_be_root ||
+    die "CLUSTER=bare needs root (a kubelet, mounts, network namespaces). Run it as root, allow sudo without a password, or use CLUSTER=kind"
+}
+
 # Runs this script again as root, with what it needs of the environment. The programs are looked for and built by the
 # person who called, so that root builds nothing twice.
 as_root() {
   [ "$(id -u)" -ne 0 ] || return 0
-  command -v sudo >/dev/null && sudo -n true 2>/dev/null ||
-    die "CLUSTER=bare needs root (a kubelet, mounts, network namespaces). Run it as root, allow sudo without a password, or use CLUSTER=kind"
+  need_root
   exec sudo -n env CLUSTER=bare PATH="$PATH" HOME="$HOME" ${XDG_CACHE_HOME:+XDG_CACHE_HOME="$XDG_CACHE_HOME"} \
     ${SIGNALBOX_PROGRAMS_DIR:+SIGNALBOX_PROGRAMS_DIR="$SIGNALBOX_PROGRAMS_DIR"} "${BASH_SOURCE[-1]}" "$@"
 }
@@ -71,7 +80,7 @@ packages() {
   (
     trap '[ -z "$made" ] || rm -f "$policy"' EXIT
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"
+    apt-get -o DPkg::Lock::Timeout=300 update && apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
   ) >"$log" 2>&1 8>&- 9>&- || {
     tail -n 15 "$log" >&2
     die "apt-get install ${missing[*]} failed; all of it is in $log"

@@ -31,10 +31,11 @@ pub(crate) const NAME_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["stationRef"]))]
 pub struct AgentSpec {
     /// The Station to run on.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required, length(max = 253), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(max = 253), regex(pattern = NAME_PATTERN))]
     pub station_ref: String,
     /// Values for the `{name}` tokens of the recipe's prompt.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -61,14 +62,14 @@ pub struct AgentSpec {
 
 /// A file that is fetched into the workspace before the run starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["path", "url"]))]
 pub struct InputFile {
     /// Where it goes, relative to the workspace.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub path: String,
     /// Where it comes from.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required, regex(pattern = r"^https?://"))]
+    #[schemars(regex(pattern = r"^https?://"))]
     pub url: String,
     /// The key of `agent-secrets` that holds the request's headers.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]

@@ -87,10 +87,10 @@ lenient_enum! {
     printcolumn = r#"{"name":"Model","type":"string","jsonPath":".spec.model"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
+#[schemars(extend("required" = ["prompt"]))]
 pub struct AgentDefinitionSpec {
     /// The prompt; `{name}` tokens are replaced by the run's parameters.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub prompt: String,
     /// What the recipe is for.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -191,40 +191,37 @@ pub struct Resources {
 
 /// A literal environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "value"]))]
 pub struct EnvVar {
     /// Its name.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub name: String,
     /// Its value, passed on as written.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub value: String,
 }
 
 /// An environment variable from a key of the Secret `agent-secrets`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "ref"]))]
 pub struct SecretVar {
     /// Its name.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub name: String,
     /// The key of `agent-secrets`.
     #[serde(rename = "ref", default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub key: String,
 }
 
 /// An MCP server the agent may call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "transport"]))]
 pub struct McpServer {
     /// Its name.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub name: String,
     /// How it is reached.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub transport: McpTransport,
     /// The program of a `stdio` server.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -242,14 +239,13 @@ pub struct McpServer {
 
 /// A repository that is cloned into the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name", "url"]))]
 pub struct Repo {
     /// Its name, and its folder where `path` is empty.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub name: String,
     /// Its address, or `owner/name` at GitHub.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub url: String,
     /// The branch, tag or commit to check out.
     #[serde(rename = "ref", default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -305,10 +301,11 @@ pub const SELECT_EVENTS: &[&str] = &["tool_call", "message", "tool_result", "res
 
 /// A rule that lets lines of the CLI reach the sinks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["event"]))]
 pub struct Select {
     /// The class. Kept as written: a misspelt class must drop the rule, not become another class.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required, extend("enum" = SELECT_EVENTS))]
+    #[schemars(extend("enum" = SELECT_EVENTS))]
     pub event: String,
     /// The tool, where the class has one.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -324,10 +321,10 @@ pub struct Select {
 
 /// Where events go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["type"]))]
 pub struct Sink {
     /// The kind of sink.
     #[serde(rename = "type", default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub kind: SinkType,
     /// The address of an `http` sink.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]
@@ -342,14 +339,13 @@ pub struct Sink {
 
 /// A file whose content is reported at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["event", "path"]))]
 pub struct Watch {
     /// The name of the event.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub event: String,
     /// The file, below the workspace.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub path: String,
     /// Where the file is sent instead of being put into the event.
     #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
@@ -358,10 +354,10 @@ pub struct Watch {
 
 /// Where a watched file is sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["url"]))]
 pub struct Upload {
     /// The address; `{agent}` and `{event}` are expanded.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required)]
     pub url: String,
     /// The key of `agent-secrets` that holds the request's headers.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "is_default")]

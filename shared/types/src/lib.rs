@@ -5,6 +5,7 @@
 
 mod agent;
 pub mod bus;
+pub mod crd;
 mod definition;
 pub mod event;
 pub mod kinds;

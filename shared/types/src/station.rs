@@ -40,14 +40,15 @@ lenient_enum! {
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["agentDefRef", "template"]))]
 pub struct StationSpec {
     /// The recipe that runs here.
     #[serde(default, deserialize_with = "lenient::or_default")]
-    #[schemars(required, length(max = 253), regex(pattern = NAME_PATTERN))]
+    #[schemars(length(max = 253), regex(pattern = NAME_PATTERN))]
     pub agent_def_ref: String,
     /// The pod template of its runs, with one container named `agent`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schemars(required, schema_with = "lenient::preserved_object")]
+    #[schemars(schema_with = "lenient::preserved_object")]
     pub template: Value,
     /// Minutes a run may take, from the start of its Job.
     #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,142 @@
+//! From Pending to Running: T1 to T5.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
+use signalbox_agents::{admission::Admission, job::JobOptions};
+use signalbox_runtime::{list::Only, telemetry, write::WriteError};
+use signalbox_types::{Agent, Station, Timestamp, names};
+
+use crate::{
+    apply::Error,
+    clock::now,
+    metrics::FailureKind,
+    plan::{self, Failure},
+    reconcile::Launcher,
+    reservations::Reservation,
+    world,
+};
+
+/// Victims that one admission may delete: more than one only where a Station's limit was lowered under Replace.
+const MAX_VICTIMS: usize = 64;
+
+impl Launcher {
+    /// Looks at a Pending Agent live and starts it if it is valid and there is room.
+    pub(crate) async fn launch(&self, seen: &Agent) -> Result<(), Error> {
+        let read = |what| move |error| Error::Read(what, error);
+        let live = self.world.agents.live(&seen.name_any()).await.map_err(read("Agent"))?;
+        let Some(live) = live.filter(|live| plan::is_startable(seen, Some(live))) else { return Ok(()) };
+        let station = self.world.stations.live(&live.spec.station_ref).await.map_err(read("Station"))?;
+        let definition = match &station {
+            None => None,
+            Some(station) => {
+                let name = &station.spec.agent_def_ref;
+                self.world.definitions.live(name).await.map_err(read("AgentDefinition"))?
+            }
+        };
+        let options = JobOptions {
+            agent_image: self.args.agent_image.clone(),
+            traceparent: telemetry::traceparent(),
+        };
+        let recipe = station.as_ref().zip(definition.as_ref());
+        match (plan::start(&live, recipe, &options), recipe) {
+            (Ok(job), Some((station, definition))) => {
+                self.world.set_validated(&live, (world::version(station), world::version(definition)));
+                self.admit(&live, station, &job).await
+            }
+            (Err(failure), _) => self.fail(&live, failure).await,
+            (Ok(_), None) => Ok(()),
+        }
+    }
+
+    /// T4 after a crash between the Job's create and the status: the Job is there and the Agent's.
+    pub(crate) async fn adopt(&self, seen: &Agent) -> Result<(), Error> {
+        let live = self.world.agents.live(&seen.name_any()).await.map_err(|error| Error::Read("Agent", error))?;
+        let Some(live) = live.filter(|live| plan::is_startable(seen, Some(live))) else { return Ok(()) };
+        let name = names::job_name(&live.name_any());
+        self.apply.adopt_job(&live, &name).await?;
+        self.set_running(&live, &name).await
+    }
+
+    async fn admit(&self, live: &Agent, station: &Station, job: &Job) -> Result<(), Error> {
+        match self.world.admit(live, &station.spec) {
+            (Admission::Admit, Some(reservation)) => self.create(live, job, reservation).await,
+            (Admission::Replace { .. }, _) => self.replace(live, station, job).await,
+            (Admission::Wait | Admission::Admit, _) => Ok(()),
+        }
+    }
+
+    /// T5. The victim is chosen on a live LIST, and deleted only once the API server has said that it would take the
+    /// new Job. A victim that was gone already frees nothing: it is counted again.
+    async fn replace(&self, live: &Agent, station: &Station, job: &Job) -> Result<(), Error> {
+        let name = station.name_any();
+        let fields = format!("spec.stationRef={name}");
+        let listed = self.world.agents.live_list(Only::Fields(&fields), |agent| agent.spec.station_ref == name).await;
+        listed.map_err(|error| Error::Read("Agents of the Station", error))?;
+        let mut tried = false;
+        for _ in 0..MAX_VICTIMS {
+            let victim = match self.world.admit(live, &station.spec) {
+                (Admission::Admit, Some(reservation)) => return self.create(live, job, reservation).await,
+                (Admission::Replace { victim }, _) => victim,
+                (Admission::Wait | Admission::Admit, _) => return Ok(()),
+            };
+            if !tried && let Err(error) = self.apply.try_job(job).await {
+                return self.refused(live, error).await;
+            }
+            tried = true;
+            if self.apply.delete_agent(&victim).await? {
+                self.apply.metrics.failed(FailureKind::Preempted);
+                tracing::info!(agent = live.name_any(), victim = victim.name, "replaced a running Agent");
+            }
+        }
+        Ok(())
+    }
+
+    async fn create(&self, live: &Agent, job: &Job, reservation: Reservation) -> Result<(), Error> {
+        let name = job.name_any();
+        match self.apply.create_job(live, job).await {
+            Ok(()) => {}
+            Err(error @ Error::Write(WriteError::Unknown(..))) => {
+                reservation.keep_while_unknown();
+                // If it was carried out after all, the run goes on from there.
+                self.apply.adopt_job(live, &name).await.map_err(|_| error)?;
+            }
+            Err(error) => return self.refused(live, error).await,
+        }
+        tracing::info!(agent = live.name_any(), job = name, "Job created");
+        self.set_running(live, &name).await
+    }
+
+    async fn set_running(&self, live: &Agent, job: &str) -> Result<(), Error> {
+        let now = now();
+        self.apply.patch_status(live, plan::running_status(job, now)).await?;
+        if let Some(created) = live.creation_timestamp() {
+            self.apply.metrics.queue.observe(now.seconds_since(Timestamp::new(created.0)).max(0.0));
+        }
+        self.world.forget(&live.uid().unwrap_or_default());
+        Ok(())
+    }
+
+    /// A Job that the API server does not take: what is wrong with it ends the run, what stands against it now (a quota,
+    /// a policy, another's Job) makes it wait and lets younger ones pass.
+    async fn refused(&self, live: &Agent, error: Error) -> Result<(), Error> {
+        match &error {
+            Error::Write(WriteError::Refused { status, .. }) if matches!(status.code, 400 | 422) => {
+                let reason = format!("{}{}", names::INVALID_RUN_PREFIX, status.message);
+                self.fail(live, Failure { kind: FailureKind::Invalid, reason }).await
+            }
+            _ => {
+                self.world.step_aside(live);
+                Err(error)
+            }
+        }
+    }
+
+    async fn fail(&self, live: &Agent, failure: Failure) -> Result<(), Error> {
+        self.apply.patch_status(live, plan::failed_status(&failure.reason, now())).await?;
+        self.apply.metrics.ended(signalbox_types::Phase::Failed, 1, None);
+        self.apply.metrics.failed(failure.kind);
+        self.world.forget(&live.uid().unwrap_or_default());
+        tracing::info!(agent = live.name_any(), reason = failure.reason, "Agent failed before its start");
+        Ok(())
+    }
+}

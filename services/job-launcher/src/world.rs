@@ -1,0 +1,161 @@
+//! What decisions are made from: the Store, and what this leader remembers of its own.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::{Resource, ResourceExt};
+use signalbox_agents::{
+    admission::{self, Admission, Peer},
+    outcome::{JobOutcome, job_outcome},
+};
+use signalbox_runtime::store::Kind;
+use signalbox_types::{Agent, AgentDefinition, Phase, Station, StationSpec, names};
+
+use crate::{
+    plan::{JobView, View},
+    reservations::{Reservation, Reservations},
+};
+
+/// How long an Agent that was refused lets younger ones pass.
+const STEP_ASIDE: Duration = Duration::from_secs(60);
+
+/// The Store of a term, and what its leader remembers.
+pub(crate) struct World {
+    pub(crate) agents: Kind<Agent>,
+    pub(crate) stations: Kind<Station>,
+    pub(crate) definitions: Kind<AgentDefinition>,
+    pub(crate) jobs: Kind<Job>,
+    pub(crate) pods: Kind<Pod>,
+    reservations: Reservations,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// The versions of Station and definition with which a waiting Agent was found valid: it is not looked at again
+    /// until one of them changes.
+    validated: HashMap<String, Recipe>,
+    /// Agents that were refused, and until when they let younger ones pass.
+    aside: HashMap<String, Instant>,
+}
+
+/// The versions of a Station and of its definition.
+pub(crate) type Recipe = (u64, u64);
+
+impl World {
+    pub(crate) fn new(
+        agents: Kind<Agent>,
+        stations: Kind<Station>,
+        definitions: Kind<AgentDefinition>,
+        jobs: Kind<Job>,
+        pods: Kind<Pod>,
+    ) -> Self {
+        let (reservations, memory) = Default::default();
+        Self { agents, stations, definitions, jobs, pods, reservations, memory }
+    }
+
+    /// What the Store has to say about an Agent.
+    pub(crate) fn view(&self, agent: &Agent) -> View {
+        let job = match self.job_of(agent) {
+            None => JobView::Absent,
+            Some(job) => match job_outcome(&job) {
+                JobOutcome::Running => JobView::Running,
+                JobOutcome::Succeeded | JobOutcome::Failed { .. } => JobView::Ended,
+            },
+        };
+        View { job, must_wait: agent.phase() == Phase::Pending && job == JobView::Absent && self.must_wait(agent) }
+    }
+
+    /// The Job of an Agent, by its name and its owner's uid: never by a label, which is shortened.
+    pub(crate) fn job_of(&self, agent: &Agent) -> Option<Arc<Job>> {
+        let name = agent.recorded_job().map_or_else(|| names::job_name(&agent.name_any()), str::to_owned);
+        self.jobs.get(&name).filter(|job| is_owned_by(&**job, agent))
+    }
+
+    /// The pods of a Job that the Store has.
+    pub(crate) fn pods_of(&self, job: &Job) -> Vec<Arc<Pod>> {
+        self.pods.all().into_iter().filter(|pod| is_owned_by(&**pod, job)).collect()
+    }
+
+    /// Decides on a slot, and reserves it.
+    pub(crate) fn admit(&self, agent: &Agent, station: &StationSpec) -> (Admission, Option<Reservation>) {
+        let uid = agent.uid().unwrap_or_default();
+        self.reservations.decide(&uid, |reserved| {
+            let decision = self.decide(agent, station, reserved);
+            let admitted = !matches!(decision, Admission::Wait);
+            (decision, admitted)
+        })
+    }
+
+    /// Remembers that an Agent is valid with these versions of its recipe.
+    pub(crate) fn set_validated(&self, agent: &Agent, recipe: Recipe) {
+        self.memory().validated.insert(agent.uid().unwrap_or_default(), recipe);
+    }
+
+    /// Lets younger Agents pass this one for a while: it was refused.
+    pub(crate) fn step_aside(&self, agent: &Agent) {
+        self.memory().aside.insert(agent.uid().unwrap_or_default(), Instant::now() + STEP_ASIDE);
+    }
+
+    /// Forgets what was remembered of an Agent that no longer waits.
+    pub(crate) fn forget(&self, uid: &str) {
+        let mut memory = self.memory();
+        memory.validated.remove(uid);
+        memory.aside.remove(uid);
+    }
+
+    /// True for a waiting Agent that was found valid with the recipe the Store still has, while there is no slot: it
+    /// costs no request then.
+    fn must_wait(&self, agent: &Agent) -> bool {
+        let Some(station) = self.stations.get(&agent.spec.station_ref) else { return false };
+        let Some(definition) = self.definitions.get(&station.spec.agent_def_ref) else { return false };
+        let recipe = (version(&*station), version(&*definition));
+        let uid = agent.uid().unwrap_or_default();
+        if self.memory().validated.get(&uid) != Some(&recipe) {
+            return false;
+        }
+        let (decision, _) =
+            self.reservations.decide(&uid, |reserved| (self.decide(agent, &station.spec, reserved), false));
+        matches!(decision, Admission::Wait)
+    }
+
+    fn decide(&self, agent: &Agent, station: &StationSpec, reserved: &dyn Fn(&str) -> bool) -> Admission {
+        if station.concurrency_limit().is_none() {
+            return Admission::Admit;
+        }
+        let others: Vec<_> = self.agents.all();
+        let memory = self.memory();
+        let now = Instant::now();
+        let peers: Vec<_> = others
+            .iter()
+            .filter(|other| other.spec.station_ref == agent.spec.station_ref && !other.phase().is_terminal())
+            .map(|other| {
+                let uid = other.uid().unwrap_or_default();
+                let live_job = other.phase() == Phase::Pending
+                    && self.job_of(other).is_some_and(|job| job_outcome(&job) == JobOutcome::Running);
+                let aside = memory.aside.get(&uid).is_some_and(|until| *until > now);
+                Peer { agent: other, live_job, reserved: reserved(&uid), admissible: !aside }
+            })
+            .collect();
+        admission::decide(agent, station, &peers)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// True if `owner` is the controller of `object`, by uid.
+pub(crate) fn is_owned_by(object: &impl Resource<DynamicType = ()>, owner: &impl Resource<DynamicType = ()>) -> bool {
+    let controller = object.owner_references().iter().find(|reference| reference.controller == Some(true));
+    controller.is_some_and(|reference| Some(reference.uid.as_str()) == owner.meta().uid.as_deref())
+}
+
+/// The version of an object as a number.
+pub(crate) fn version(object: &impl Resource<DynamicType = ()>) -> u64 {
+    signalbox_types::resource_version(object)
+}

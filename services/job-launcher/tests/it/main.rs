@@ -1,0 +1,1 @@
+//! The job-launcher against a real API server and a real bus.

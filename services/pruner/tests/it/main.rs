@@ -1,0 +1,1 @@
+//! The pruner against a real API server and a real bus.

@@ -1,0 +1,53 @@
+//! Lists and watches Agents, Stations, AgentDefinitions and the Jobs and Pods of runs, and publishes what it sees:
+//! every change at once, and every 15 s a listing of all there is. Only the leader publishes.
+//!
+//! `docs/contract/agents.md` section 7 has the rules, `docs/architecture.md` what hangs on them.
+
+mod args;
+mod backoff;
+mod listing;
+mod metrics;
+mod plan;
+mod stream;
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use signalbox_runtime::{
+    lease::Term,
+    service::{Service, parse_and_run},
+};
+use signalbox_types::{Agent, AgentDefinition, Station, Watched};
+
+pub use self::args::Args;
+use self::{metrics::WatchMetrics, stream::Scope};
+
+/// Parses the arguments and serves until SIGTERM.
+pub fn main() -> anyhow::Result<()> {
+    parse_and_run("watcher", |args: &Args| &args.common, serve)
+}
+
+/// Serves until the service's shutdown. Separate from [`main`] so that tests can run several in one process.
+pub async fn serve(service: Service, _args: Args) -> anyhow::Result<()> {
+    let metrics = WatchMetrics::register(&service.metrics)?;
+    service.clone().lead(move |term| work(service.clone(), metrics.clone(), term)).await
+}
+
+/// One term of leadership: every kind on its own, so that trouble with one never holds up another.
+async fn work(service: Service, metrics: WatchMetrics, term: Term) {
+    let scope = Scope::new(service, metrics.clone());
+    tokio::select! {
+        () = term.ended() => {}
+        _ = futures::future::join5(
+            kind::<Agent>(&scope),
+            kind::<Station>(&scope),
+            kind::<AgentDefinition>(&scope),
+            kind::<Job>(&scope),
+            kind::<Pod>(&scope),
+        ) => {}
+    }
+    metrics.forget_agents();
+    scope.service.health.set_reconcile_healthy(true);
+}
+
+async fn kind<K: Watched>(scope: &Scope) {
+    tokio::join!(stream::watch::<K>(scope), listing::publish::<K>(scope));
+}

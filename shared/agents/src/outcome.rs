@@ -1,0 +1,120 @@
+//! What the end of a run's Job and pod means: `docs/contract/agents.md` sections 3 and 4, T7 to T11.
+
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ContainerState, ContainerStatus, Pod},
+};
+use signalbox_types::{
+    Phase,
+    names::{CONTAINER_AGENT, CONTAINER_INIT, REASON_JOB_FAILED, REASON_JOB_LOST, REASON_OUTPUT_LOST},
+};
+
+/// How a Job stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// Not ended.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed {
+        /// The Job's own reason and message, or [`REASON_JOB_FAILED`].
+        reason: String,
+    },
+}
+
+/// How `job` stands: by its conditions, else by its counters. `FailureTarget` and `SuccessCriteriaMet` only announce an
+/// end, while pods still run.
+pub fn job_outcome(job: &Job) -> JobOutcome {
+    let Some(status) = &job.status else { return JobOutcome::Running };
+    let condition = |kind: &str| {
+        status.conditions.iter().flatten().find(|condition| condition.type_ == kind && condition.status == "True")
+    };
+    if condition("Complete").is_some() {
+        return JobOutcome::Succeeded;
+    }
+    if let Some(failed) = condition("Failed") {
+        let texts = [&failed.reason, &failed.message].into_iter().flatten().filter(|text| !text.is_empty());
+        let reason = texts.map(String::as_str).collect::<Vec<_>>().join(": ");
+        return JobOutcome::Failed { reason: if reason.is_empty() { REASON_JOB_FAILED.to_owned() } else { reason } };
+    }
+    if status.succeeded.unwrap_or(0) > 0 {
+        JobOutcome::Succeeded
+    } else if status.failed.unwrap_or(0) > 0 {
+        JobOutcome::Failed { reason: REASON_JOB_FAILED.to_owned() }
+    } else {
+        JobOutcome::Running
+    }
+}
+
+/// The pod that was created last. A Job has one pod, but where a node was lost there may be the remains of another.
+pub fn newest<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Option<&'a Pod> {
+    pods.into_iter().max_by_key(|pod| (pod.metadata.creation_timestamp.as_ref(), pod.metadata.name.as_deref()))
+}
+
+/// What a pod tells of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodResult {
+    /// The container whose log is the run's output. The log of one that never started is an error, not empty.
+    pub container: &'static str,
+    /// The exit code of that container, `None` where it has none.
+    pub exit_code: Option<i32>,
+}
+
+/// What `pod` tells: its container `agent`, unless `init` did not let it start.
+pub fn pod_result(pod: &Pod) -> PodResult {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| state(status.init_container_statuses.as_deref(), CONTAINER_INIT));
+    let init_code = init.and_then(exit_code);
+    let init_is_running = init.is_some_and(|state| state.running.is_some());
+    if init_is_running || init_code.is_some_and(|code| code != 0) {
+        return PodResult { container: CONTAINER_INIT, exit_code: init_code };
+    }
+    let agent = status.and_then(|status| state(status.container_statuses.as_deref(), CONTAINER_AGENT));
+    PodResult { container: CONTAINER_AGENT, exit_code: agent.and_then(exit_code) }
+}
+
+fn state<'a>(statuses: Option<&'a [ContainerStatus]>, name: &str) -> Option<&'a ContainerState> {
+    statuses?.iter().find(|status| status.name == name)?.state.as_ref()
+}
+
+fn exit_code(state: &ContainerState) -> Option<i32> {
+    state.terminated.as_ref().map(|terminated| terminated.exit_code)
+}
+
+/// The end of a run, as its status has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Succeeded or Failed.
+    pub phase: Phase,
+    /// 0 exactly where the run Succeeded.
+    pub exit_code: i32,
+    /// The end of what it printed.
+    pub output: String,
+    /// Why it failed, or why a run that Succeeded has no output.
+    pub failure_reason: Option<String>,
+}
+
+/// The end of a Running run: of its `job` (`None` once it is known to be gone), its pod (`None` when that is gone) and
+/// its log, capped (`None` when it could not be read). `None` while the Job has not ended.
+pub fn completion(job: Option<&Job>, pod: Option<PodResult>, log: Option<String>) -> Option<Completion> {
+    let failed = |reason: String, exit_code, output| {
+        // A run that failed never has code 0, whatever its container reported.
+        let exit_code = if exit_code == 0 { 1 } else { exit_code };
+        Some(Completion { phase: Phase::Failed, exit_code, output, failure_reason: Some(reason) })
+    };
+    let Some(job) = job else { return failed(REASON_JOB_LOST.to_owned(), 1, String::new()) };
+    // A log without its pod is not the log of this run.
+    let output = pod.and(log);
+    match job_outcome(job) {
+        JobOutcome::Running => None,
+        JobOutcome::Failed { reason } => {
+            failed(reason, pod.and_then(|pod| pod.exit_code).unwrap_or(1), output.unwrap_or_default())
+        }
+        JobOutcome::Succeeded => {
+            let failure_reason = output.is_none().then(|| REASON_OUTPUT_LOST.to_owned());
+            let output = output.unwrap_or_default();
+            Some(Completion { phase: Phase::Succeeded, exit_code: 0, output, failure_reason })
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Keeps a [`Kind`] true: from the bus while it speaks, by own listings while it does not.
+
+use std::time::Duration;
+
+use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use prometheus::{IntGaugeVec, Opts};
+use signalbox_types::{
+    ObjectId, Watched,
+    bus::{Change, ListingPart, change_subject, listing_subject},
+};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    assembly::Assembly,
+    get_guarded,
+    table::{Key, Listing},
+    {Kind, Notice},
+};
+use crate::{
+    bus::{Bus, BusError},
+    list::{self, Only},
+    metrics::Metrics,
+};
+
+/// Between a listing and its comparison: the changes that were on their way have come by then.
+const SETTLE: Duration = Duration::from_secs(2);
+/// GETs at a time after a comparison.
+const SETTLE_CONCURRENCY: usize = 8;
+/// Without a complete listing for so long, plus up to [`SILENCE_JITTER`], the bus counts as silent.
+const SILENCE: Duration = Duration::from_secs(35);
+/// Keeps the services from listing at the same moment once the bus is gone.
+const SILENCE_JITTER: Duration = Duration::from_secs(10);
+/// Between own listings.
+const OWN_LISTING_INTERVAL: Duration = Duration::from_secs(15);
+/// After a LIST that failed.
+const RETRY: Duration = Duration::from_secs(2);
+/// Between own listings that trouble on the bus asks for.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Tells where listings come from and how old the last one is.
+#[derive(Clone)]
+pub struct FeedMetrics {
+    source: IntGaugeVec,
+    last: IntGaugeVec,
+}
+
+impl FeedMetrics {
+    /// Registers `controller_store_listing_source` and `controller_store_last_listing_timestamp_seconds`.
+    pub fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        let source = Opts::new(
+            "controller_store_listing_source",
+            "1 for the source of the newest listing of a kind: the bus, or the service's own LIST.",
+        );
+        let last = Opts::new(
+            "controller_store_last_listing_timestamp_seconds",
+            "When the newest listing of a kind was complete, in seconds since the epoch.",
+        );
+        Ok(Self {
+            source: metrics.register(IntGaugeVec::new(source, &["kind", "source"])?)?,
+            last: metrics.register(IntGaugeVec::new(last, &["kind"])?)?,
+        })
+    }
+
+    fn listed(&self, kind: &str, source: Source) {
+        self.source.with_label_values(&[kind, "bus"]).set(i64::from(source == Source::Bus));
+        self.source.with_label_values(&[kind, "own"]).set(i64::from(source == Source::Own));
+        self.last.with_label_values(&[kind]).set(jiff::Timestamp::now().as_second());
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Bus,
+    Own,
+}
+
+/// What feeds one kind.
+pub struct Feed<K: Watched> {
+    kind: Kind<K>,
+    bus: Bus,
+    metrics: FeedMetrics,
+    assembly: Assembly,
+    settling: FuturesUnordered<BoxFuture<'static, ()>>,
+    own: Option<BoxFuture<'static, Option<Listing>>>,
+    silent_at: Instant,
+}
+
+impl<K: Watched> Feed<K> {
+    /// A feed that has not begun.
+    pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics) -> Self {
+        let settling = FuturesUnordered::new();
+        let silent_at = silence_from_now();
+        Self { kind, bus, metrics, assembly: Assembly::default(), settling, own: None, silent_at }
+    }
+
+    /// Subscribes, LISTs, calls `ready`, and then keeps the kind true until it is dropped. The order matters: what
+    /// changes after the LIST comes by the subscription.
+    pub async fn run(mut self, ready: impl FnOnce()) -> Result<(), BusError> {
+        let mut changes = self.bus.subscribe(change_subject(K::KIND)).await?;
+        let mut listings = self.bus.subscribe(listing_subject(K::KIND)).await?;
+        let mut trouble = self.bus.trouble();
+        trouble.mark_unchanged();
+        fill(&self.kind).await;
+        ready();
+        loop {
+            tokio::select! {
+                Some(message) = changes.next() => self.on_change(&message.payload),
+                Some(message) = listings.next() => self.on_listing(&message.payload),
+                Some(()) = self.settling.next() => {
+                    let _ = self.kind.inner.notices.send(Notice::Listed);
+                }
+                listing = pending_or(&mut self.own) => self.on_own_listing(listing),
+                () = sleep_until(self.silent_at) => self.list_now(),
+                Ok(()) = trouble.changed() => {
+                    trouble.mark_unchanged();
+                    self.silent_at = self.silent_at.min(Instant::now() + TROUBLE_PAUSE);
+                }
+            }
+        }
+    }
+
+    fn on_change(&self, body: &[u8]) {
+        match Change::decode(body) {
+            Ok(change) => self.kind.change(change),
+            Err(error) => tracing::warn!(kind = K::KIND, %error, "change not understood; a listing will repair it"),
+        }
+    }
+
+    fn on_listing(&mut self, body: &[u8]) {
+        let part = match ListingPart::decode(body, K::KIND) {
+            Ok(part) => part,
+            Err(error) => return tracing::warn!(kind = K::KIND, %error, "listing not understood"),
+        };
+        if let Some(listing) = self.assembly.add(part) {
+            self.silent_at = silence_from_now();
+            self.metrics.listed(K::KIND, Source::Bus);
+            self.settle(listing);
+        }
+    }
+
+    fn list_now(&mut self) {
+        self.silent_at = Instant::now() + OWN_LISTING_INTERVAL;
+        if self.own.is_none() {
+            let kind = self.kind.clone();
+            self.own = Some(Box::pin(own_listing(kind)));
+        }
+    }
+
+    fn on_own_listing(&mut self, listing: Option<Listing>) {
+        self.own = None;
+        match listing {
+            Some(listing) => {
+                self.assembly.note(listing.version);
+                self.metrics.listed(K::KIND, Source::Own);
+                self.settle(listing);
+            }
+            None => self.silent_at = self.silent_at.min(Instant::now() + RETRY),
+        }
+    }
+
+    fn settle(&mut self, listing: Listing) {
+        self.settling.push(Box::pin(settle(self.kind.clone(), listing)));
+    }
+}
+
+/// The first LIST, for as long as it takes.
+async fn fill<K: Watched>(kind: &Kind<K>) {
+    while let Err(error) = kind.live_list(Only::All, |_| true).await {
+        tracing::warn!(kind = K::KIND, %error, "first LIST failed; trying again");
+        sleep(RETRY).await;
+    }
+}
+
+async fn own_listing<K: Watched>(kind: Kind<K>) -> Option<Listing> {
+    match list::metadata::<K>(&kind.inner.client, &kind.inner.namespace).await {
+        Ok((version, objects)) => {
+            let id = |(namespace, name, uid, resource_version)| ObjectId { namespace, name, uid, resource_version };
+            let objects = objects.into_iter().map(id).collect();
+            Some(Listing { scope: vec![kind.inner.namespace.clone()], version, objects })
+        }
+        Err(error) => {
+            tracing::warn!(kind = K::KIND, %error, "own listing failed; trying again");
+            None
+        }
+    }
+}
+
+async fn settle<K: Watched>(kind: Kind<K>, listing: Listing) {
+    sleep(SETTLE).await;
+    let differing: Vec<Key> = kind.lock().differences(&listing);
+    if !differing.is_empty() {
+        tracing::info!(kind = K::KIND, count = differing.len(), "listing differs from what is held; asking");
+    }
+    let get = |key: Key| {
+        let kind = &kind;
+        async move {
+            if let Err(error) = get_guarded(kind, &key).await {
+                tracing::warn!(kind = K::KIND, name = key.1, %error, "GET after a listing failed; the next one repairs it");
+            }
+        }
+    };
+    futures::stream::iter(differing).map(get).buffer_unordered(SETTLE_CONCURRENCY).collect::<()>().await;
+}
+
+fn silence_from_now() -> Instant {
+    Instant::now() + SILENCE + SILENCE_JITTER.mul_f64(rand::random())
+}
+
+async fn pending_or<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

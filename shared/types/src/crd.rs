@@ -1,0 +1,41 @@
+//! The CustomResourceDefinitions as they are installed: `k8s/crds/*.yaml` is generated from here.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+
+use crate::{Agent, AgentDefinition, Station};
+
+/// The definitions, by the name of their file.
+pub fn all() -> [(&'static str, CustomResourceDefinition); 3] {
+    [
+        ("agents.yaml", definition::<Agent>()),
+        ("stations.yaml", definition::<Station>()),
+        ("agentdefinitions.yaml", definition::<AgentDefinition>()),
+    ]
+}
+
+fn definition<K: CustomResourceExt>() -> CustomResourceDefinition {
+    let mut definition = K::crd();
+    for version in &mut definition.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            keep_numeric_defaults(schema);
+        }
+    }
+    definition
+}
+
+/// What a reader takes for absent must not become what the API server writes: it would make required fields optional
+/// and fill every object with empty strings. Only the numbers that the contract calls CRD defaults stay.
+fn keep_numeric_defaults(schema: &mut JSONSchemaProps) {
+    schema.default = schema.default.take().filter(|default| default.0.is_number());
+    let properties = schema.properties.iter_mut().flat_map(|properties| properties.values_mut());
+    properties.for_each(keep_numeric_defaults);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        keep_numeric_defaults(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(additional)) = &mut schema.additional_properties {
+        keep_numeric_defaults(additional);
+    }
+}
