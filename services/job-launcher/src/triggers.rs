@@ -8,7 +8,7 @@ use signalbox_runtime::{
     control::Queue,
     store::{Notice, Told, Transition},
 };
-use signalbox_types::{Agent, AgentDefinition, Phase, Station, Watched};
+use signalbox_types::{Agent, AgentDefinition, ConcurrencyPolicy, Phase, Station, Watched};
 
 use crate::world::World;
 
@@ -72,6 +72,11 @@ impl Triggers {
         if ended && !old.phase().is_terminal() {
             self.waiting_on(&old.spec.station_ref);
         }
+        // Under Replace a newer one waits for this one to run before it takes its place.
+        let started = change.new.as_ref().is_some_and(|new| new.phase() == Phase::Running);
+        if started && old.phase() == Phase::Pending && self.replaces(&old.spec.station_ref) {
+            self.waiting_on(&old.spec.station_ref);
+        }
         if gone {
             self.world.forget(&old.uid().unwrap_or_default());
         }
@@ -121,6 +126,11 @@ impl Triggers {
             waiting.truncate(limit);
         }
         waiting.iter().for_each(|agent| self.look_at(agent));
+    }
+
+    fn replaces(&self, station_ref: &str) -> bool {
+        let station = self.world.stations.get(station_ref);
+        station.is_some_and(|station| station.spec.concurrency_policy == ConcurrencyPolicy::Replace)
     }
 
     fn look_at(&self, agent: &Arc<Agent>) {

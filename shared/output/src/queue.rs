@@ -23,8 +23,9 @@ use crate::http::HttpSink;
 const CAPACITY: u32 = 32 * 1024 * 1024;
 /// What an event costs beside its bytes, so that millions of empty ones are bounded too.
 const OVERHEAD: usize = 256;
-/// How long the newest event waits for room before it is dropped.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the newest event waits for room before it is dropped: less than the supervisor gives the last lines of an
+/// agent that has ended, so that a dead sink never costs standard output.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An event and the room that it takes until it is delivered or given up.
 type Queued = (Bytes, OwnedSemaphorePermit);

@@ -8,7 +8,6 @@
 use std::{
     future::{Future, pending},
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -24,11 +23,17 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::{
     task::JoinHandle,
-    time::{Instant, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
-use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+use tokio_util::sync::CancellationToken;
 
 use crate::{health::Health, metrics::Metrics};
+
+mod decision;
+mod term;
+
+pub use decision::{Decision, Observation, Record, decide};
+pub use term::Term;
 
 /// How long a Lease that is not renewed stays its holder's.
 pub const DURATION: Duration = Duration::from_secs(15);
@@ -85,128 +90,6 @@ enum RequestError {
     Kube(#[from] kube::Error),
     #[error("no answer within {REQUEST_LIMIT:?}")]
     Elapsed(#[from] tokio::time::error::Elapsed),
-}
-
-/// What a GET showed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Record {
-    /// Who holds the Lease; empty is nobody.
-    pub holder: String,
-    /// When the holder says it renewed; only ever compared with itself.
-    pub renewed: Option<MicroTime>,
-    /// How often the Lease changed hands.
-    pub transitions: i32,
-    /// The version a write has to name.
-    pub version: String,
-}
-
-impl Record {
-    fn of(lease: Lease) -> Self {
-        let spec = lease.spec.unwrap_or_default();
-        Self {
-            holder: spec.holder_identity.unwrap_or_default(),
-            renewed: spec.renew_time,
-            transitions: spec.lease_transitions.unwrap_or(0),
-            version: lease.metadata.resource_version.unwrap_or_default(),
-        }
-    }
-}
-
-/// What is known of the Lease.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Observation {
-    /// The Lease, if there is one.
-    pub record: Option<Record>,
-    /// When this holder and renewal were first seen, on our clock.
-    pub first_seen: Instant,
-}
-
-impl Observation {
-    /// Folds in what a GET showed: an unchanged holder and renewal keep their first sight, anything else is new.
-    fn fold(previous: Option<Self>, record: Option<Record>, now: Instant) -> Self {
-        let key =
-            |record: &Option<Record>| record.as_ref().map(|record| (record.holder.clone(), record.renewed.clone()));
-        match previous {
-            Some(previous) if key(&previous.record) == key(&record) => Self { record, ..previous },
-            _ => Self { record, first_seen: now },
-        }
-    }
-}
-
-/// What to do about a Lease.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// There is none: create it.
-    Create,
-    /// It is ours.
-    Renew(Record),
-    /// It is nobody's, or its holder has been silent for [`DURATION`].
-    TakeOver(Record),
-    /// It is another's.
-    StandBy,
-}
-
-/// Decides as `identity` at `now`.
-pub fn decide(observation: &Observation, identity: &str, now: Instant) -> Decision {
-    match &observation.record {
-        None => Decision::Create,
-        Some(record) if record.holder == identity => Decision::Renew(record.clone()),
-        Some(record) if record.holder.is_empty() || now.duration_since(observation.first_seen) >= DURATION => {
-            Decision::TakeOver(record.clone())
-        }
-        Some(_) => Decision::StandBy,
-    }
-}
-
-/// One stretch of leadership; cheap to clone. It is over at the latest when the Lease is not surely ours any more.
-#[derive(Clone, Debug)]
-pub struct Term {
-    epoch: i32,
-    token: CancellationToken,
-    deadline: Arc<Mutex<Instant>>,
-}
-
-impl Term {
-    fn new(epoch: i32, deadline: Instant) -> Self {
-        Self { epoch, token: CancellationToken::new(), deadline: Arc::new(Mutex::new(deadline)) }
-    }
-
-    /// A term for tests and tools that need no election: it lasts until `token` is cancelled.
-    pub fn unlimited(token: CancellationToken) -> Self {
-        let far = Instant::now() + Duration::from_secs(365 * 24 * 3600);
-        Self { token, ..Self::new(0, far) }
-    }
-
-    /// How often the Lease had changed hands when this term began. It grows from holder to holder; two terms of one
-    /// process in a row share it.
-    pub fn epoch(&self) -> i32 {
-        self.epoch
-    }
-
-    /// Completes when the term is over.
-    pub fn ended(&self) -> WaitForCancellationFuture<'_> {
-        self.token.cancelled()
-    }
-
-    /// Cancelled when the term is over; cancelling it ends nothing but what the caller made of it.
-    pub fn token(&self) -> CancellationToken {
-        self.token.child_token()
-    }
-
-    /// Whether the Lease stays ours for longer than `time` from now: ask before every write, with the time that the
-    /// write may take. Counted by the clock from before the last renewal was sent, so that it also holds in a process
-    /// that was stopped and has not run its timers yet.
-    pub fn holds_for(&self, time: Duration) -> bool {
-        !self.token.is_cancelled() && Instant::now() + time < self.deadline()
-    }
-
-    fn deadline(&self) -> Instant {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn extend(&self, deadline: Instant) {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
-    }
 }
 
 /// What a term's work is held by.
@@ -282,7 +165,7 @@ impl Elector {
             let lost = match next {
                 Next::Shutdown => return self.give_up(held, on_released).await,
                 Next::WorkEnded(result) => {
-                    held.iter().for_each(|held| held.term.token.cancel());
+                    held.iter().for_each(|held| held.term.end());
                     self.set_leader(false);
                     let _ = timeout(RELEASE_LIMIT, self.release(on_released)).await;
                     return Err(result.map_or_else(LeaseError::LeadPanicked, |()| LeaseError::LeadEnded));
@@ -298,7 +181,7 @@ impl Elector {
                 }
             };
             if let Some(held) = held.take() {
-                self.step_down(held, lost).await?;
+                self.step_down(held, lost, &shutdown).await?;
                 due = Instant::now();
             }
         }
@@ -411,14 +294,16 @@ impl Elector {
         Held { work: tokio::spawn(lead(term.clone())), term }
     }
 
-    /// Ends a term and waits until its work has ended. What is still in flight is heard out, for a while.
-    async fn step_down(&self, mut held: Held, reason: &str) -> Result<(), LeaseError> {
-        held.term.token.cancel();
+    /// Ends a term and waits until its work has ended. What is still in flight is heard out, for a while; less so once
+    /// the process is to end.
+    async fn step_down(&self, mut held: Held, reason: &str, shutdown: &CancellationToken) -> Result<(), LeaseError> {
+        held.term.end();
         self.set_leader(false);
-        tracing::warn!(lease = %self.config.name, epoch = held.term.epoch, reason, "leading no more");
-        let ended = match timeout(DRAIN_LIMIT, &mut held.work).await {
-            Ok(ended) => ended,
-            Err(_) => {
+        tracing::warn!(lease = %self.config.name, epoch = held.term.epoch(), reason, "leading no more");
+        let ended = tokio::select! {
+            ended = &mut held.work => ended,
+            () = async { shutdown.cancelled().await; sleep(END_LIMIT).await } => return Err(LeaseError::LeadStuck),
+            () = sleep(DRAIN_LIMIT) => {
                 tracing::error!(lease = %self.config.name, "work outlives its term: aborting it");
                 held.work.abort();
                 timeout(MARGIN, &mut held.work).await.map_err(|_| LeaseError::LeadStuck)?
@@ -432,11 +317,18 @@ impl Elector {
 
     /// The orderly end: the work first, then the Lease. Work that does not end keeps it until it expires.
     async fn give_up(&self, held: Option<Held>, on_released: impl AsyncFnOnce()) -> Result<(), LeaseError> {
-        let Some(mut held) = held else { return Ok(()) };
         let limit = Instant::now() + RELEASE_LIMIT;
-        held.term.token.cancel();
-        self.set_leader(false);
-        let ended = timeout(END_LIMIT, &mut held.work).await.map_err(|_| LeaseError::LeadStuck)?;
+        let recorded = self.observed.as_ref().and_then(|observed| observed.record.as_ref());
+        let ended = match held {
+            Some(mut held) => {
+                held.term.end();
+                self.set_leader(false);
+                timeout(END_LIMIT, &mut held.work).await.map_err(|_| LeaseError::LeadStuck)?
+            }
+            // A term that was lost to a failed renewal leaves a Lease that still names us.
+            None if recorded.is_some_and(|record| record.holder == self.config.identity) => Ok(()),
+            None => return Ok(()),
+        };
         if timeout_at(limit, self.release(on_released)).await.is_err() {
             tracing::warn!(lease = %self.config.name, "Lease not released in time: it expires by itself");
         }

@@ -10,15 +10,14 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Config, CustomResourceExt,
+    Api, Client, Config,
     api::{ObjectMeta, PostParams},
 };
 use serde_json::json;
-use signalbox_types::{Agent, AgentDefinition, Station};
 
 use crate::{
     AuditEvent, Process, TempDir, audit,
-    pki::{Authority, signing_key},
+    pki::{Authority, Identity, signing_key},
     programs::program,
     wait_for,
 };
@@ -167,6 +166,11 @@ impl ControlPlane {
         self.api_server.resume();
     }
 
+    /// A certificate for a server that a test plays.
+    pub(crate) fn server_identity(&self) -> Identity {
+        self.authority.server()
+    }
+
     fn boot() -> Self {
         for attempt in 1.. {
             match Self::try_boot() {
@@ -204,11 +208,12 @@ impl ControlPlane {
         });
         ready.await?;
         let api: Api<CustomResourceDefinition> = Api::all(self.client());
-        for definition in [Agent::crd(), Station::crd(), AgentDefinition::crd()] {
+        for (_, definition) in signalbox_types::crd::all() {
             let name = definition.metadata.name.clone().expect("a name");
-            install(&api, &definition).await;
+            api.create(&PostParams::default(), &definition).await.expect("the definition is accepted");
             wait_for("the definition is served", START_LIMIT, || async {
-                let seen = api.get_status(&name).await.expect("the definition").status.and_then(|status| status.conditions);
+                let seen =
+                    api.get_status(&name).await.expect("the definition").status.and_then(|status| status.conditions);
                 let served = |type_: &str| {
                     seen.iter().flatten().any(|condition| condition.type_ == type_ && condition.status == "True")
                 };
@@ -251,31 +256,6 @@ impl ControlPlane {
             "users": [{"name": "test", "user": {"token": token}}],
         });
         self.dir.write(name, &config.to_string())
-    }
-}
-
-/// Installs a definition as the types crate generates it. One that the API server refuses is told of and installed
-/// without the empty strings among its defaults, so that all other tests still say something;
-/// `the_generated_definitions_are_accepted_as_they_are` is the test that fails for it.
-async fn install(api: &Api<CustomResourceDefinition>, definition: &CustomResourceDefinition) {
-    let Err(refusal) = api.create(&PostParams::default(), definition).await else { return };
-    eprintln!("testkit: the API server refuses a generated definition: {refusal}");
-    let mut repaired = serde_json::to_value(definition).expect("JSON");
-    drop_empty_defaults(&mut repaired);
-    let repaired = serde_json::from_value(repaired).expect("a definition");
-    api.create(&PostParams::default(), &repaired).await.expect("the repaired definition is accepted");
-}
-
-fn drop_empty_defaults(value: &mut serde_json::Value) {
-    match value {
-        serde_json::Value::Object(fields) => {
-            if fields.get("default").is_some_and(|default| default == "") {
-                fields.remove("default");
-            }
-            fields.values_mut().for_each(drop_empty_defaults);
-        }
-        serde_json::Value::Array(items) => items.iter_mut().for_each(drop_empty_defaults),
-        _ => {}
     }
 }
 

@@ -3,7 +3,9 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 /// A certificate and its key, in PEM.
 pub struct Identity {
     pub certificate: String,
+    pub certificate_der: Vec<u8>,
     pub key: String,
+    pub key_der: Vec<u8>,
 }
 
 /// An authority that lives as long as a test run.
@@ -29,7 +31,12 @@ impl Authority {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).expect("valid names");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+        Identity {
+            certificate: certificate.pem(),
+            certificate_der: certificate.der().to_vec(),
+            key: key.serialize_pem(),
+            key_der: key.serialize_der(),
+        }
     }
 }
 

@@ -96,7 +96,8 @@ impl Process {
 
     /// The end of its output, for the message of a failed test.
     pub fn log_tail(&self) -> String {
-        let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+        let text =
+            std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         text[text.floor_char_boundary(text.len().saturating_sub(4000))..].to_owned()
     }
 

@@ -104,7 +104,8 @@ async fn serve(client: TcpStream, target: SocketAddr, mut state: watch::Receiver
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (client_reads, client_writes) = client.into_split();
     let (server_reads, server_writes) = server.into_split();
-    let requests = pump(client_reads, server_writes, state.clone(), |mode| matches!(mode, Mode::Pass | Mode::StallAnswers));
+    let requests =
+        pump(client_reads, server_writes, state.clone(), |mode| matches!(mode, Mode::Pass | Mode::StallAnswers));
     let answers = pump(server_reads, client_writes, state.clone(), |mode| mode == Mode::Pass);
     tokio::select! {
         _ = state.wait_for(|state| state.generation != generation) => {}

@@ -1,5 +1,5 @@
 //! The messages on the bus, and their subjects. Plain NATS carries them: each can be lost, repeated or reordered
-//! (`docs/decisions/plain-nats.md`).
+//! (`docs/decisions/0001-plain-nats.md`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

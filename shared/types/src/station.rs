@@ -10,6 +10,9 @@ use crate::{
 
 /// Minutes a run may take where the Station does not say.
 pub const DEFAULT_DEADLINE_MINUTES: i64 = 30;
+/// The longest deadline: 292 years. The Job controller keeps it in nanoseconds of 64 bits, and a longer one overflows
+/// there into the past, so that the Job fails at once.
+pub const MAX_DEADLINE_MINUTES: i64 = i64::MAX / 1_000_000_000 / 60;
 /// Finished runs kept of each terminal phase where the Station does not say.
 pub const DEFAULT_HISTORY_LIMIT: i64 = 3;
 
@@ -72,9 +75,9 @@ pub struct StationSpec {
 }
 
 impl StationSpec {
-    /// Minutes a run may take: at least one.
+    /// Minutes a run may take: at least one, at most [`MAX_DEADLINE_MINUTES`].
     pub fn deadline_minutes(&self) -> i64 {
-        self.deadline_minutes.unwrap_or(DEFAULT_DEADLINE_MINUTES).max(1)
+        self.deadline_minutes.unwrap_or(DEFAULT_DEADLINE_MINUTES).clamp(1, MAX_DEADLINE_MINUTES)
     }
 
     /// Succeeded runs that are kept; a negative limit reads as 0.

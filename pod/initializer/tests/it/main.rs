@@ -8,3 +8,4 @@ mod init;
 mod lifecycle;
 mod push;
 mod server;
+mod tls;

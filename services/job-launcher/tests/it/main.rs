@@ -1,1 +1,17 @@
-//! The job-launcher against a real API server and a real bus.
+//! The job-launcher against a real API server with kube-controller-manager and a real bus. No kubelet is there: a test
+//! that needs what one does plays it, and says so in its name. Real pods are in `e2e/`.
+
+mod budget;
+mod bus;
+mod concurrency;
+mod ending;
+#[path = "../../../watcher/tests/it/gate.rs"]
+mod gate;
+mod leaders;
+mod listing;
+mod program;
+mod running;
+mod runs;
+mod start;
+#[path = "../../../watcher/tests/it/world.rs"]
+mod world;

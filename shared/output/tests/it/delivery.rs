@@ -266,7 +266,7 @@ async fn a_full_queue_makes_the_newest_wait_once_then_drops_with_a_count() {
     }
     let waited = start.elapsed();
     output.finish(Duration::from_millis(100)).await;
-    assert!((Duration::from_secs(5)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    assert!((Duration::from_secs(1)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
     assert!(log.text().contains("too slow, 4 events were dropped"), "{}", log.text());
     assert!(log.text().contains("did not take the last 2 events in time"), "{}", log.text());
 }

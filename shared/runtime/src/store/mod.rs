@@ -6,6 +6,8 @@
 mod assembly;
 mod feed;
 mod feeds;
+#[cfg(test)]
+mod properties;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -181,6 +181,12 @@ impl<K: Watched> Table<K> {
         differing
     }
 
+    /// How many changes are remembered for open questions.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.touched.len()
+    }
+
     fn touched_since(&self, ask: Ask, key: &Key) -> Option<u64> {
         self.touched.get(key).filter(|touch| touch.at > ask.0).map(|touch| touch.version)
     }

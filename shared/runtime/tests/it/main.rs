@@ -8,4 +8,5 @@ mod client;
 mod health;
 mod lease;
 mod lease_simulation;
+mod shutdown;
 mod telemetry;

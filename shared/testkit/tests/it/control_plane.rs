@@ -1,15 +1,12 @@
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::{batch::v1::Job, core::v1::Pod},
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
-    Api, CustomResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    Api,
+    api::{ListParams, LogParams},
 };
 use signalbox_testkit::{ControlPlane, Namespace, kubelet, wait_for};
-use signalbox_types::{Agent, AgentDefinition, Phase, Station};
+use signalbox_types::{Agent, Phase};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,17 +29,6 @@ spec:
       initContainers: [{name: init, image: played}]
       containers: [{name: agent, image: played}]
 ";
-
-#[tokio::test]
-async fn the_generated_definitions_are_accepted_as_they_are() {
-    let api: Api<CustomResourceDefinition> = Api::all(ControlPlane::shared().await.client());
-    let dry_run = PatchParams { dry_run: true, ..PatchParams::apply("signalbox-test").force() };
-    for definition in [Agent::crd(), Station::crd(), AgentDefinition::crd()] {
-        let name = definition.metadata.name.clone().unwrap();
-        let accepted = api.patch(&name, &dry_run, &Patch::Apply(&definition)).await;
-        assert!(accepted.is_ok(), "{name}: {}", accepted.unwrap_err());
-    }
-}
 
 #[tokio::test]
 async fn our_resources_are_served_and_selected_by_phase() {
@@ -120,7 +106,34 @@ async fn jobs_end_as_told_without_a_controller_when_we_play_the_kubelet() {
     assert!(conditions.iter().any(|condition| condition.type_ == "Failed" && condition.status == "True"));
 }
 
-async fn ended(namespace: &Namespace, name: &str, wanted: &str) -> Result<(), Option<k8s_openapi::api::batch::v1::JobStatus>> {
+#[tokio::test]
+async fn the_api_server_fetches_logs_from_us_when_we_play_the_kubelet() {
+    let namespace = Namespace::fresh().await;
+    let client = namespace.plane().client();
+    namespace.create::<Job>(JOB).await;
+    let pod = kubelet::make_pod(&client, &namespace.name, "job").await.metadata.name.unwrap();
+    let node = kubelet::Node::start(namespace.plane()).await;
+    node.take(&namespace.name, &pod).await;
+    kubelet::run_pod(&client, &namespace.name, &pod).await;
+    let pods: Api<Pod> = Api::namespaced(client, &namespace.name);
+    let log = |tail_lines| {
+        let (pods, pod) = (&pods, &pod);
+        let params = LogParams { container: Some("agent".to_owned()), tail_lines, ..LogParams::default() };
+        async move { pods.logs(pod, &params).await }
+    };
+    let refused = log(None).await.unwrap_err();
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 400), "{refused}");
+    node.set_log(&namespace.name, &pod, "agent", "one\ntwo\nthree\n");
+    assert_eq!(log(None).await.unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(log(Some(2)).await.unwrap(), "two\nthree\n");
+    assert_eq!(log(Some(10_000)).await.unwrap(), "one\ntwo\nthree\n");
+}
+
+async fn ended(
+    namespace: &Namespace,
+    name: &str,
+    wanted: &str,
+) -> Result<(), Option<k8s_openapi::api::batch::v1::JobStatus>> {
     let status = namespace.api::<Job>().get(name).await.unwrap().status;
     let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
     let found = conditions.any(|condition| condition.type_ == wanted && condition.status == "True");

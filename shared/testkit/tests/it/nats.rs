@@ -37,8 +37,10 @@ async fn a_paused_server_accepts_and_answers_nothing() {
     // The signal takes a moment to arrive.
     eventually("it is silent", LIMIT, || async { timeout(SILENCE, greeting(&nats)).await.is_err() }).await;
     nats.resume();
-    eventually("it answers again", LIMIT, || async { greeting(&nats).await.is_ok_and(|line| line.starts_with("INFO ")) })
-        .await;
+    eventually("it answers again", LIMIT, || async {
+        greeting(&nats).await.is_ok_and(|line| line.starts_with("INFO "))
+    })
+    .await;
 }
 
 #[tokio::test]

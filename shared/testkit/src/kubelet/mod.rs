@@ -1,6 +1,10 @@
 //! Hands to play the kubelet with: they patch the status that a kubelet (or, without kube-controller-manager, the Job
 //! controller) would write. No pod ever runs, so a test that uses them says in its name that it plays the kubelet.
 
+mod node;
+
+pub use node::Node;
+
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
     Api, Client,
@@ -19,7 +23,8 @@ const INIT: &str = "init";
 /// The API server refuses.
 pub async fn succeed_job(client: &Client, namespace: &str, name: &str) {
     let now = now();
-    let condition = |kind: &str| condition(kind, "CompletionsReached", "Reached expected number of succeeded pods", &now);
+    let condition =
+        |kind: &str| condition(kind, "CompletionsReached", "Reached expected number of succeeded pods", &now);
     let status = json!({
         "startTime": now, "completionTime": now, "succeeded": 1, "ready": 0, "terminating": 0,
         "uncountedTerminatedPods": {},

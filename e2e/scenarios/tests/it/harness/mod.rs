@@ -1,0 +1,17 @@
+//! What every scenario stands on: a Signalbox that is deployed once, and a [`Scene`] of its own on it.
+
+mod audit;
+mod events;
+mod kubectl;
+mod leader;
+mod manifests;
+mod scene;
+mod site;
+
+pub use self::{
+    audit::{Request, requests},
+    events::lifecycle,
+    leader::How,
+    scene::{STEP, Scene, ending, output, paused},
+    site::secret_token,
+};

@@ -1,0 +1,300 @@
+//! What a test of a service stands in: a namespace of its own on a real API server with kube-controller-manager, a
+//! nats-server of its own, and every service under its own account with the Role of `k8s/base` and no other right.
+//!
+//! The tests of the other services include this file too: each of them needs a watcher.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::{
+    future::Future,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Parser;
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Config,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use signalbox_runtime::{
+    bus::{Bus, BusConfig},
+    client::Clients,
+    health::Health,
+    lease::identity,
+    metrics::Metrics,
+    service::Service,
+};
+use signalbox_testkit::{AuditEvent, Namespace, Nats, Process, TempDir, eventually, wait_for};
+use signalbox_types::bus::released_subject;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::gate::Gate;
+
+/// How long anything may take that needs no silence to be noticed. Far above what it takes: tests share the machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long anything may take that is found once the bus has been silent for long enough (35 to 45 s, and a listing).
+pub const SILENT_LIMIT: Duration = Duration::from_secs(120);
+/// The services whose Roles are applied.
+const SERVICES: [&str; 3] = ["watcher", "job-launcher", "pruner"];
+
+/// The world of one test.
+pub struct World {
+    pub namespace: Namespace,
+    pub nats: Nats,
+}
+
+/// Where a service finds the outer world, where that is not straight ahead.
+#[derive(Clone, Copy, Default)]
+pub struct Via<'a> {
+    pub gate: Option<&'a Gate>,
+    pub bus: Option<SocketAddr>,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let filter = tracing_subscriber::EnvFilter::new("info,kube=warn");
+        let logs = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().with_ansi(false);
+        // An error means that another test of this process was first.
+        let _ = logs.try_init();
+        let namespace = Namespace::fresh().await;
+        namespace.plane().with_controller_manager().await;
+        let (nats, ()) = tokio::join!(Nats::start(), grant_roles(&namespace));
+        Self { namespace, nats }
+    }
+
+    /// The account of a service.
+    pub fn account(name: &str) -> String {
+        format!("signalbox-{name}")
+    }
+
+    /// A service that is set up and not yet serving.
+    pub async fn service(&self, name: &'static str, via: Via<'_>) -> Service {
+        let mut config = self.namespace.plane().config_as(&self.namespace.name, &Self::account(name)).await;
+        if let Some(gate) = via.gate {
+            config.cluster_url = gate.url().parse().unwrap();
+        }
+        self.service_with(name, config, via.bus.unwrap_or_else(|| self.nats.address())).await
+    }
+
+    /// The same with a client configuration of the test's own.
+    pub async fn service_with(&self, name: &'static str, config: Config, bus: SocketAddr) -> Service {
+        service(name, &self.namespace.name, config, bus).await
+    }
+
+    /// A watcher that serves.
+    pub async fn watcher(&self) -> Replica {
+        self.watcher_via(Via::default()).await
+    }
+
+    /// A watcher that serves, by another way.
+    pub async fn watcher_via(&self, via: Via<'_>) -> Replica {
+        run_watcher(self.service("watcher", via).await)
+    }
+
+    /// A service as a process of its own: the real binary `exe`.
+    pub async fn program(&self, exe: &str, name: &str, pod: &str, gate: Option<&Gate>) -> Program {
+        let (plane, namespace, account) = (self.namespace.plane(), &self.namespace.name, Self::account(name));
+        let mut environment = match gate {
+            Some(gate) => {
+                let token = plane.token_for(namespace, &account).await;
+                vec![format!("KUBE_API_URL={}", gate.url()), format!("KUBE_API_TOKEN={token}")]
+            }
+            None => vec![format!("KUBECONFIG={}", plane.kubeconfig_as(namespace, &account).await.display())],
+        };
+        environment.extend([
+            format!("NAMESPACE={namespace}"),
+            format!("NATS_URL={}", self.nats.url()),
+            format!("POD_NAME={pod}"),
+        ]);
+        Program::start(exe, environment).await
+    }
+
+    /// Who holds the Lease of a service; empty for nobody.
+    pub async fn holder(&self, name: &str) -> String {
+        let lease = self.leases().get_opt(&Self::account(name)).await.unwrap();
+        lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default()
+    }
+
+    /// Waits until a process whose identity begins with `pod` holds the Lease.
+    pub async fn led_by(&self, name: &str, pod: &str) {
+        wait_for(&format!("{pod} leads"), LIMIT, || async {
+            let holder = self.holder(name).await;
+            if holder.starts_with(&format!("{pod}_")) { Ok(()) } else { Err(holder) }
+        })
+        .await;
+    }
+
+    /// Takes the Lease from its holder, which the test knows to be dead, and tells the standbys.
+    pub async fn free_lease(&self, name: &str) {
+        self.set_holder(name, "").await;
+        let bus = self.bus().await;
+        bus.publish(released_subject(&Self::account(name)), Default::default()).await.unwrap();
+        bus.flush().await.unwrap();
+    }
+
+    /// Writes another holder into the Lease.
+    pub async fn set_holder(&self, name: &str, holder: &str) {
+        let spec = json!({"holderIdentity": holder, "renewTime": "2026-06-22T12:00:00.000000Z"});
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.leases().patch(&Self::account(name), &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// A connection to the bus for the test itself.
+    pub async fn bus(&self) -> async_nats::Client {
+        async_nats::connect(self.nats.url()).await.unwrap()
+    }
+
+    /// The requests of a service so far, in their order, those about its Lease left out.
+    pub async fn requests(&self, name: &str) -> Vec<AuditEvent> {
+        let user = format!("system:serviceaccount:{}:{}", self.namespace.name, Self::account(name));
+        let mut events = self.namespace.audit().await;
+        events.retain(|event| event.complete && event.user == user && event.resource != "leases");
+        events.sort_by_key(|event| event.at);
+        events
+    }
+
+    fn leases(&self) -> Api<Lease> {
+        self.namespace.api()
+    }
+}
+
+/// Messages of a subject as they come.
+pub async fn next_message(subscriber: &mut async_nats::Subscriber, limit: Duration) -> async_nats::Message {
+    timeout(limit, subscriber.next()).await.expect("a message in time").expect("a subscription")
+}
+
+/// A service in this process, on whatever API server `config` names.
+pub async fn service(name: &'static str, namespace: &str, config: Config, bus: SocketAddr) -> Service {
+    let metrics = Metrics::new().unwrap();
+    let clients = Clients::from_config(config, &metrics).unwrap();
+    let bus = BusConfig { url: format!("nats://{bus}"), credentials: None, name: name.to_owned() };
+    Service {
+        name,
+        namespace: namespace.to_owned(),
+        clients,
+        bus: Bus::connect(bus).await.unwrap(),
+        metrics,
+        health: Health::new(),
+        shutdown: CancellationToken::new(),
+        identity: identity(name),
+    }
+}
+
+/// Starts a watcher.
+pub fn run_watcher(service: Service) -> Replica {
+    Replica::run(service, |service| signalbox_watcher::serve(service, signalbox_watcher::Args::parse_from(["watcher"])))
+}
+
+/// The Roles of `k8s/base`, in force once this returns.
+async fn grant_roles(namespace: &Namespace) {
+    let base = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../k8s/base");
+    let mut rights = Vec::new();
+    for name in SERVICES {
+        let manifests = std::fs::read_to_string(base.join(format!("{name}.yaml"))).unwrap();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+        let wanted = ["ServiceAccount", "Role", "RoleBinding"];
+        let chosen = documents.into_iter().filter(|document| wanted.iter().any(|kind| document["kind"] == *kind));
+        rights.extend(chosen.map(|document| document.to_string()));
+    }
+    assert_eq!(rights.len(), 3 * SERVICES.len());
+    namespace.apply(&rights.join("\n---\n")).await;
+    for name in SERVICES {
+        let account = World::account(name);
+        let leases: Api<Lease> = Api::namespaced(namespace.client_as(&account).await, &namespace.name);
+        wait_for("the Role is in force", LIMIT, || async { leases.get_opt(&account).await }).await;
+    }
+}
+
+/// A service that serves in this process.
+pub struct Replica {
+    pub service: Service,
+    task: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Replica {
+    pub fn run<F>(service: Service, serve: impl FnOnce(Service) -> F) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + Send + 'static,
+    {
+        Self { task: tokio::spawn(serve(service.clone())), service }
+    }
+
+    /// The value of a metric by its name and labels as `/metrics` shows them.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        value_of(&self.service.metrics.encode().unwrap(), name)
+    }
+
+    /// Waits until it leads.
+    pub async fn leads(&self) {
+        eventually("it leads", LIMIT, || async { self.metric("controller_is_leader") == Some(1.0) }).await;
+    }
+
+    /// Waits until it has seen everything once and acts.
+    pub async fn works(&self) {
+        self.leads().await;
+        eventually("it is ready", LIMIT, || async { self.service.health.is_ready() }).await;
+    }
+
+    /// The orderly end.
+    pub async fn stop(self) {
+        self.service.shutdown.cancel();
+        let ended = timeout(LIMIT, self.task).await.expect("it ends").expect("it does not panic");
+        ended.expect("it ends well");
+    }
+}
+
+/// A service as a process of its own.
+pub struct Program {
+    pub process: Process,
+    port: u16,
+    // Its log is in it.
+    _dir: TempDir,
+}
+
+impl Program {
+    async fn start(exe: &str, environment: Vec<String>) -> Self {
+        let dir = TempDir::new("service");
+        let port = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let log = dir.path().join("log");
+        let args = ["-i".to_owned()].into_iter().chain(environment);
+        let args = args.chain([format!("HEALTH_PORT={port}"), exe.to_owned()]);
+        let process = Process::start(Path::new("/usr/bin/env"), args, &log);
+        let program = Self { process, port, _dir: dir };
+        wait_for("the program answers", LIMIT, || async {
+            assert!(program.process.is_running(), "it ended: {}", program.process.log_tail());
+            program.get("/healthz").await.ok_or_else(|| program.process.log_tail())
+        })
+        .await;
+        program
+    }
+
+    /// The body of a GET from its health port; `None` while nobody listens.
+    pub async fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+
+    /// The value of a metric.
+    pub async fn metric(&self, name: &str) -> Option<f64> {
+        value_of(&self.get("/metrics").await?, name)
+    }
+}
+
+fn value_of(metrics: &str, name: &str) -> Option<f64> {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}

@@ -1,0 +1,223 @@
+//! The Store against a model of an API server and of everything that can happen to a message on its way.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+use proptest::prelude::*;
+use serde_json::json;
+use signalbox_types::{Agent, ObjectId, bus::Change, resource_version};
+
+use super::table::{Ask, Key, Listing, Table};
+
+/// What happens next. Numbers choose among what there is at that moment.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Someone creates, changes or deletes an object of one of a few names.
+    Write { name: u8, delete: bool },
+    /// The bus delivers a message it was ever given: late, again, out of order. What is never chosen is lost.
+    Deliver(u16),
+    /// We ask for an object; the API server answers now, the answer arrives later or never.
+    Ask(u8),
+    /// An answer that is on its way arrives.
+    Answer(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..4, prop::bool::weighted(0.3)).prop_map(|(name, delete)| Step::Write { name, delete }),
+        5 => any::<u16>().prop_map(Step::Deliver),
+        2 => (0u8..4).prop_map(Step::Ask),
+        2 => any::<u16>().prop_map(Step::Answer),
+    ]
+}
+
+#[derive(Default)]
+struct World {
+    version: u64,
+    uids: u64,
+    truth: BTreeMap<String, Agent>,
+    sent: Vec<Change<Agent>>,
+    table: Table<Agent>,
+    on_the_way: Vec<(Ask, String, Option<Agent>)>,
+}
+
+impl World {
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Write { name, delete } => self.write(&format!("agent-{name}"), *delete),
+            Step::Deliver(which) => {
+                if let Some(change) = pick(&self.sent, *which) {
+                    self.table.change(change.clone());
+                }
+            }
+            Step::Ask(name) => {
+                let name = format!("agent-{name}");
+                let answer = self.truth.get(&name).cloned();
+                self.on_the_way.push((self.table.ask(), name, answer));
+            }
+            Step::Answer(which) => {
+                if !self.on_the_way.is_empty() {
+                    let index = usize::from(*which) % self.on_the_way.len();
+                    let (ask, name, answer) = self.on_the_way.swap_remove(index);
+                    self.arrive(ask, &name, answer);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, name: &str, delete: bool) {
+        self.version += 1;
+        if delete {
+            let Some(gone) = self.truth.remove(name) else { return };
+            let mut id = ObjectId::of(&gone).unwrap();
+            id.resource_version = self.version.to_string();
+            return self.sent.push(Change::Deleted(id));
+        }
+        let uid = self.truth.get(name).and_then(ResourceExt::uid).unwrap_or_else(|| {
+            self.uids += 1;
+            format!("uid-{}", self.uids)
+        });
+        let agent: Agent = serde_json::from_value(json!({
+            "apiVersion": "agents.re-cinq.com/v1alpha1", "kind": "Agent", "spec": {"stationRef": "s"},
+            "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": self.version.to_string()},
+        }))
+        .unwrap();
+        self.truth.insert(name.to_owned(), agent.clone());
+        self.sent.push(Change::Applied(agent));
+    }
+
+    fn arrive(&mut self, ask: Ask, name: &str, answer: Option<Agent>) {
+        match answer {
+            Some(agent) => self.table.answer(ask, agent),
+            None => self.table.answer_absent(ask, &key(name)),
+        };
+        self.table.close(ask);
+    }
+
+    fn listing(&self) -> Listing {
+        let objects = self.truth.values().filter_map(ObjectId::of).collect();
+        Listing { scope: vec!["ns".into()], version: self.version, objects }
+    }
+
+    /// What a service does after a listing: asks for all that differs, and is answered.
+    fn settle(&mut self) {
+        for key in self.table.differences(&self.listing()) {
+            let ask = self.table.ask();
+            let answer = self.truth.get(&key.1).cloned();
+            self.arrive(ask, &key.1, answer);
+        }
+    }
+
+    fn held(&self) -> BTreeMap<String, (String, u64)> {
+        let held = self.table.reader().state();
+        held.iter().map(|agent| (agent.name_any(), (agent.uid().unwrap(), resource_version(&**agent)))).collect()
+    }
+
+    fn true_state(&self) -> BTreeMap<String, (String, u64)> {
+        let all = self.truth.iter();
+        all.map(|(name, agent)| (name.clone(), (agent.uid().unwrap(), resource_version(agent)))).collect()
+    }
+}
+
+fn key(name: &str) -> Key {
+    ("ns".to_owned(), name.to_owned())
+}
+
+fn pick<T>(all: &[T], which: u16) -> Option<&T> {
+    (!all.is_empty()).then(|| &all[usize::from(which) % all.len()])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_one_listing_the_store_equals_the_api_server(steps in prop::collection::vec(step(), 0..80)) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.step(step));
+        // What is still on its way when the listing is compared arrives before the questions of the comparison.
+        for (ask, name, answer) in std::mem::take(&mut world.on_the_way) {
+            world.arrive(ask, &name, answer);
+        }
+        world.settle();
+        prop_assert_eq!(world.held(), world.true_state());
+    }
+
+    #[test]
+    fn what_an_old_watcher_sends_after_a_listing_is_undone_by_the_next(
+        steps in prop::collection::vec(step(), 0..40),
+        late in prop::collection::vec(any::<u16>(), 0..40),
+    ) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.step(step));
+        world.settle();
+        for which in late {
+            world.step(&Step::Deliver(which));
+        }
+        world.on_the_way.drain(..).for_each(|(ask, ..)| world.table.close(ask));
+        world.settle();
+        prop_assert_eq!(world.held(), world.true_state());
+    }
+
+    #[test]
+    fn a_listing_that_agrees_asks_for_nothing(steps in prop::collection::vec(step(), 0..40), more in 0u8..4) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.step(step));
+        world.on_the_way.drain(..).for_each(|(ask, ..)| world.table.close(ask));
+        world.settle();
+        let listing = world.listing();
+        // An object that changes while the listing is on its way costs nothing either.
+        world.write(&format!("agent-{more}"), false);
+        let change = world.sent.last().cloned().unwrap();
+        world.table.change(change);
+        prop_assert_eq!(world.table.differences(&listing), Vec::<Key>::new());
+    }
+}
+
+#[test]
+fn an_answer_that_was_overtaken_by_a_delete_does_not_bring_the_object_back() {
+    let mut world = World::default();
+    world.write("a", false);
+    world.table.change(world.sent[0].clone());
+    let ask = world.table.ask();
+    let answer = world.truth.get("a").cloned();
+    world.write("a", true);
+    world.table.change(world.sent[1].clone());
+    world.arrive(ask, "a", answer);
+    assert!(world.held().is_empty());
+}
+
+#[test]
+fn a_delete_of_an_earlier_object_of_the_same_name_leaves_the_later_one() {
+    let mut world = World::default();
+    world.write("a", false);
+    world.write("a", true);
+    world.write("a", false);
+    for index in [0, 2, 1] {
+        world.table.change(world.sent[index].clone());
+    }
+    assert_eq!(world.held(), world.true_state());
+}
+
+#[test]
+fn an_own_write_replaces_what_was_held_and_late_news_of_before_is_ignored() {
+    let mut world = World::default();
+    world.write("a", false);
+    let ask = world.table.ask();
+    world.write("a", false);
+    let answer = world.truth.get("a").cloned();
+    world.arrive(ask, "a", answer);
+    assert!(world.table.change(world.sent[0].clone()).is_none());
+    assert_eq!(world.held(), world.true_state());
+}
+
+#[test]
+fn questions_that_are_closed_leave_nothing_behind() {
+    let mut world = World::default();
+    let (first, second) = (world.table.ask(), world.table.ask());
+    world.write("a", false);
+    world.table.change(world.sent[0].clone());
+    world.table.close(first);
+    assert_eq!(world.table.remembered(), 1);
+    world.table.close(second);
+    assert_eq!(world.table.remembered(), 0);
+}
