@@ -19,7 +19,8 @@ pub(crate) struct Reservations(Arc<Mutex<Held>>);
 pub(crate) struct Reservation {
     uid: String,
     all: Reservations,
-    unknown: bool,
+    /// Until when a request of unknown outcome may still be carried out.
+    unknown_until: Option<Instant>,
 }
 
 impl Reservations {
@@ -33,8 +34,9 @@ impl Reservations {
         if !reserve {
             return (decision, None);
         }
-        held.insert(uid.to_owned(), None);
-        (decision, Some(Reservation { uid: uid.to_owned(), all: self.clone(), unknown: false }))
+        // An earlier request of this Agent may still be on its way, whatever becomes of the next.
+        let unknown_until = held.insert(uid.to_owned(), None).flatten();
+        (decision, Some(Reservation { uid: uid.to_owned(), all: self.clone(), unknown_until }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -45,18 +47,17 @@ impl Reservations {
 impl Reservation {
     /// The outcome is unknown: the slot stays taken for as long as the request may still be carried out.
     pub(crate) fn keep_while_unknown(mut self) {
-        self.unknown = true;
+        self.unknown_until = Some(Instant::now() + REQUEST_LIMIT);
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut held = self.all.lock();
-        if self.unknown {
-            held.insert(self.uid.clone(), Some(Instant::now() + REQUEST_LIMIT));
-        } else {
-            held.remove(&self.uid);
-        }
+        match self.unknown_until.filter(|until| *until > Instant::now()) {
+            Some(until) => held.insert(self.uid.clone(), Some(until)),
+            None => held.remove(&self.uid),
+        };
     }
 }
 
@@ -81,6 +82,14 @@ mod tests {
     fn a_slot_of_unknown_outcome_stays_taken() {
         let all = Reservations::default();
         reserve(&all, "a").unwrap().keep_while_unknown();
+        assert!(reserve(&all, "b").is_none());
+    }
+
+    #[test]
+    fn a_second_try_that_is_refused_does_not_free_what_the_first_may_still_take() {
+        let all = Reservations::default();
+        all.decide("a", |_| ((), true)).1.unwrap().keep_while_unknown();
+        drop(all.decide("a", |_| ((), true)));
         assert!(reserve(&all, "b").is_none());
     }
 }

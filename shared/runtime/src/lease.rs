@@ -258,6 +258,8 @@ impl Elector {
         let deadline = Instant::now() + DURATION - MARGIN;
         let answer = timeout(REQUEST_LIMIT, request).await;
         match answer.map_err(RequestError::from).and_then(|answer| Ok(answer?)) {
+            // The process may have been stopped while it waited for this answer.
+            Ok(_) if Instant::now() >= deadline => Tick::NotOurs("the answer came after the term"),
             Ok(lease) => Tick::Ours { epoch: Record::of(lease).transitions, deadline },
             Err(error) => {
                 tracing::info!(lease = %self.config.name, what, %error, "Lease not written");

@@ -1,6 +1,6 @@
 //! Runs: the objects of a test, and the hands of a kubelet.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use clap::Parser;
 use futures::StreamExt;
@@ -121,24 +121,16 @@ pub fn in_phase(world: &World, name: &str, phase: Phase) -> impl Future<Output =
 }
 
 #[track_caller]
-pub fn in_phase_within(
-    world: &World,
-    name: &str,
-    phase: Phase,
-    limit: std::time::Duration,
-) -> impl Future<Output = Agent> {
-    let (what, name) = (format!("{name} is {phase}"), name.to_owned());
+pub fn in_phase_within(world: &World, name: &str, phase: Phase, limit: Duration) -> impl Future<Output = Agent> {
+    let what = format!("{name} is {phase} ({})", std::panic::Location::caller());
     let agents = world.namespace.api::<Agent>();
-    let waiting = wait_for(&what, limit, move || {
-        let (agents, name) = (agents.clone(), name.clone());
-        async move {
-            let agent = agents.get(&name).await.unwrap();
+    async move {
+        wait_for(&what, limit, || async {
+            let agent = agents.get(name).await.unwrap();
             if agent.phase() == phase { Ok(agent) } else { Err(agent.status) }
-        }
-    });
-    // The text of what is waited for lives as long as the wait.
-    let waiting = Box::pin(waiting);
-    async move { waiting.await }
+        })
+        .await
+    }
 }
 
 /// Waits until the launcher has sent a request that `wanted` takes.
@@ -153,7 +145,8 @@ pub async fn requested(world: &World, what: &str, wanted: impl Fn(&AuditEvent) -
 /// When the launcher's first request of that verb and kind about that object was received.
 pub async fn time_of(world: &World, request: &str, name: &str) -> jiff::Timestamp {
     let requests = world.requests(SERVICE).await;
-    let found = requests.iter().find(|event| describe(event) == request && (event.name == name || event.name.is_empty()));
+    let found =
+        requests.iter().find(|event| describe(event) == request && (event.name == name || event.name.is_empty()));
     found.unwrap_or_else(|| panic!("no {request} {name}")).at
 }
 

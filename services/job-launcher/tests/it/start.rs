@@ -123,7 +123,8 @@ async fn case_24_a_job_of_our_name_that_is_the_runs_own_is_taken_as_created() {
     agent(&world, "run").await;
     let status = in_phase(&world, "run", Phase::Running).await.status.unwrap();
     assert_eq!(status.job_name.as_deref(), Some("agent-job-run"));
-    let codes: Vec<_> = world.requests(SERVICE).await.into_iter().filter(|event| describe(event) == "create jobs").collect();
+    let codes: Vec<_> =
+        world.requests(SERVICE).await.into_iter().filter(|event| describe(event) == "create jobs").collect();
     assert_eq!(codes.iter().map(|event| event.code).collect::<Vec<_>>(), [201, 409]);
     assert_eq!(launcher.metric("controller_jobs_created_total"), Some(0.0), "the direct answer was a 409");
 }

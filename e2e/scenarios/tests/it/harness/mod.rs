@@ -9,7 +9,7 @@ mod scene;
 mod site;
 
 pub use self::{
-    audit::{Request, requests},
+    audit::requests,
     events::lifecycle,
     leader::How,
     scene::{STEP, Scene, ending, output, paused},

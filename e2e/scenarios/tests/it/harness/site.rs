@@ -67,7 +67,9 @@ impl Site {
         kubectl(&["apply", "-k", self.overlay])?;
         // Images carry one tag whatever is in them: a new build rolls the services by its content.
         let Ok(build) = std::env::var("SIGNALBOX_BUILD") else { return Ok(()) };
-        let patch = format!(r#"{{"spec":{{"template":{{"metadata":{{"annotations":{{"signalbox.dev/build":"{build}"}}}}}}}}}}"#);
+        let patch = format!(
+            r#"{{"spec":{{"template":{{"metadata":{{"annotations":{{"signalbox.dev/build":"{build}"}}}}}}}}}}"#
+        );
         DEPLOYMENTS.iter().try_for_each(|name| self.kubectl(&["patch", "deployment", name, "-p", &patch]).map(drop))
     }
 
@@ -85,7 +87,15 @@ impl Site {
             &["get", "events", "--sort-by=.lastTimestamp"],
             &["describe", "pods"],
             &["get", "agents,stations", "-o", "yaml"],
-            &["logs", "-l", "app.kubernetes.io/part-of=signalbox", "--all-containers", "--prefix", "--tail=300", "--max-log-requests=20"],
+            &[
+                "logs",
+                "-l",
+                "app.kubernetes.io/part-of=signalbox",
+                "--all-containers",
+                "--prefix",
+                "--tail=300",
+                "--max-log-requests=20",
+            ],
         ];
         let answer = |args: &&[&str]| {
             let answer = self.kubectl(args).unwrap_or_else(|why| why);
