@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
-use kube::runtime::controller::Action;
+use kube::{ResourceExt, runtime::controller::Action};
 use signalbox_runtime::control::Reconcile;
 use signalbox_types::Agent;
+use tracing::Instrument;
 
 use crate::{
     apply::{Apply, Error},
@@ -23,6 +24,14 @@ impl Reconcile for Launcher {
     type Error = Error;
 
     async fn reconcile(&self, agent: Arc<Agent>) -> Result<Action, Error> {
+        // The trace that the Job and its pod go on with begins here.
+        let span = tracing::info_span!("reconcile", agent = agent.name_any());
+        self.step(agent).instrument(span).await
+    }
+}
+
+impl Launcher {
+    async fn step(&self, agent: Arc<Agent>) -> Result<Action, Error> {
         match plan(&agent, self.world.view(&agent)) {
             Plan::Nothing => {}
             Plan::ReleaseClaim => self.apply.release_claim(&agent).await?,

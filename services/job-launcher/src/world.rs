@@ -86,7 +86,9 @@ impl World {
         let uid = agent.uid().unwrap_or_default();
         self.reservations.decide(&uid, |reserved| {
             let decision = self.decide(agent, station, reserved);
-            let admitted = !matches!(decision, Admission::Wait);
+            // Not for a replacement: it is decided again once the victim is gone, and a slot that is held already would
+            // let the Agent pass as one that has begun to start.
+            let admitted = matches!(decision, Admission::Admit);
             (decision, admitted)
         })
     }

@@ -7,6 +7,7 @@ mod args;
 mod backoff;
 mod listing;
 mod metrics;
+mod pace;
 mod plan;
 mod stream;
 

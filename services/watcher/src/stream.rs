@@ -21,6 +21,7 @@ use tracing::Instrument;
 use crate::{
     backoff::WatchBackoff,
     metrics::WatchMetrics,
+    pace::paced,
     plan::{Known, Step},
 };
 
@@ -48,7 +49,11 @@ impl Scope {
     /// Notes whether listings of the kind work; the service is healthy while none fails.
     pub(crate) fn set_failing(&self, kind: &'static str, fails: bool) {
         let mut failing = lock(&self.failing);
-        if fails { failing.insert(kind) } else { failing.remove(kind) };
+        if fails {
+            failing.insert(kind)
+        } else {
+            failing.remove(kind)
+        };
         self.service.health.set_reconcile_healthy(failing.is_empty());
     }
 
@@ -62,7 +67,9 @@ impl Scope {
 pub(crate) async fn watch<K: Watched>(scope: &Scope) {
     let is_agents = K::KIND == <Agent as Watched>::KIND;
     let known = if is_agents { scope.agents.clone() } else { Arc::default() };
-    let api: Api<DeserializeGuard<K>> = Api::namespaced(scope.service.clients.reader.clone(), &scope.service.namespace);
+    let namespace = &scope.service.namespace;
+    let api: Api<DeserializeGuard<K>> =
+        Api::namespaced(paced(scope.service.clients.reader.clone(), namespace), namespace);
     let mut config = watcher::Config::default().page_size(PAGE);
     config.label_selector = K::SELECTOR.map(str::to_owned);
     let mut backoff = WatchBackoff::default();

@@ -49,6 +49,7 @@ async fn case_72_a_cli_that_is_silent_for_ever_ends_with_124_before_kubernetes_a
 async fn a_clone_that_hangs_meets_the_same_deadline() {
     let scene = Scene::calm("hangs").await;
     scene.apply(include_str!("../fixtures/hanging-git.yaml"));
+    scene.server_ready(&format!("{}-git", scene.name)).await;
     let agent = scene.run(&scene.name, "echo never").await;
     let agent = scene.ended(&agent).await;
     let (phase, code, reason) = ending(&agent);

@@ -118,3 +118,31 @@ async fn case_28_a_leader_killed_between_a_job_s_create_and_the_status_leaves_no
     roles.replace(&whole.name_any(), &PostParams::default(), &back).await.unwrap();
     ended_with_one_job(&scene, &agent).await;
 }
+
+#[tokio::test]
+async fn at_rest_nothing_is_written_but_leases() {
+    let scene = Scene::stormy("rest").await;
+    // What an earlier scenario left comes to its end first.
+    wait_for("all runs to end", STEP, || {
+        paused(async {
+            let agents = scene.api::<Agent>().list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+            let open: Vec<_> =
+                agents.iter().filter(|agent| !agent.phase().is_terminal()).map(Agent::name_any).collect();
+            if open.is_empty() { Ok(()) } else { Err(format!("{open:?}")) }
+        })
+    })
+    .await;
+    let before = requests(&scene, "").len();
+    let after = wait_for("two more listings", STEP, || {
+        paused(async {
+            let all = requests(&scene, "").split_off(before);
+            let listings = all.iter().filter(|request| request.service == "watcher" && request.what == "list agents");
+            if listings.count() >= 2 { Ok(all) } else { Err(all.len()) }
+        })
+    })
+    .await;
+    let reads = ["get", "list", "watch"];
+    let is_write = |what: &str| !reads.iter().any(|read| what.starts_with(read));
+    let written: Vec<_> = after.iter().filter(|request| is_write(&request.what)).collect();
+    assert!(!written.is_empty() && written.iter().all(|request| request.what == "patch leases"), "{written:#?}");
+}

@@ -1,16 +1,15 @@
 //! A private repository, cloned by the initializer and pushed to by the agent.
 
-use signalbox_testkit::wait_for;
 use signalbox_types::Phase;
 
-use crate::harness::{STEP, Scene, ending, lifecycle, output, paused, secret_token};
+use crate::harness::{Scene, ending, lifecycle, output, secret_token};
 
 #[tokio::test]
 async fn a_private_repository_is_cloned_and_can_be_pushed_to_by_an_agent_that_never_sees_a_password_prompt() {
     let scene = Scene::calm("git").await;
     scene.apply(include_str!("../fixtures/git.yaml"));
     let server = format!("{}-git", scene.name);
-    wait_for("the git server", STEP, || paused(scene.ask_server(&server, "cgi-bin/log"))).await;
+    scene.server_ready(&server).await;
     let script = "cd /workspace/app && cat README && git log --format=%s && echo more >README &&
                   git -c user.name=agent -c user.email=agent@example.invalid commit -qam second &&
                   git push -q origin HEAD:refs/heads/done && echo pushed";

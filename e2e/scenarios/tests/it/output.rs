@@ -1,12 +1,10 @@
 //! What a run prints, and where it goes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
-use signalbox_testkit::wait_for;
 use signalbox_types::Phase;
 
-use crate::harness::{STEP, Scene, ending, lifecycle, output, paused, secret_token};
+use crate::harness::{Scene, ending, lifecycle, output, secret_token};
 
 /// `MAX_OUTPUT_BYTES` as base sets it.
 const MAX_OUTPUT: usize = 262_144;
@@ -47,7 +45,7 @@ async fn a_sink_hears_all_in_order_with_its_header_and_the_secret_shows_nowhere_
     let scene = Scene::calm("sink").await;
     scene.apply(include_str!("../fixtures/sink.yaml"));
     let sink = format!("{}-sink", scene.name);
-    ready(&scene, &sink).await;
+    scene.server_ready(&sink).await;
     let script = r#"i=1; while [ $i -le 20 ]; do echo "{\"type\":\"x\",\"n\":$i}"; i=$((i + 1)); done
                     echo plain text; echo '{"source":1,"event":2}'; echo '{"type":"result","is_error":false}'"#;
     let agent = scene.run(&scene.name, script).await;
@@ -82,16 +80,6 @@ async fn a_sink_hears_all_in_order_with_its_header_and_the_secret_shows_nowhere_
     assert!(events.iter().any(|event| event == "plain text"));
     assert_eq!(events.len(), 5 + 20 + 2);
     is_nowhere(&scene, secret_token());
-}
-
-async fn ready(scene: &Scene, server: &str) {
-    scene
-        .until(server, "the server to be ready", STEP, |pod: Option<&Pod>| {
-            let conditions = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.conditions.as_ref());
-            conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-        })
-        .await;
-    wait_for("an answer", STEP, || paused(scene.ask_server(server, "cgi-bin/all"))).await;
 }
 
 /// Looks through all that is shown of the namespace: objects, events, and the logs of all containers.

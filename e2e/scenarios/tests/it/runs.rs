@@ -4,7 +4,7 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt;
 use signalbox_types::{Agent, Phase, names};
 
-use crate::harness::{STEP, Scene, ending, lifecycle, output, requests};
+use crate::harness::{STEP, Scene, agent_state, ending, lifecycle, output, requests};
 
 #[tokio::test]
 async fn a_run_that_succeeds_has_its_output_and_its_times_on_its_agent() {
@@ -132,9 +132,15 @@ async fn case_76_a_pod_that_is_deleted_tells_the_agent_which_ends_with_its_own_c
     let agent = scene.run("shell", "trap 'echo told; exit 7' TERM; echo at work; while :; do sleep 0.1; done").await;
     let pod = scene.at_work(&agent).await.name_any();
     scene.kubectl(&["delete", "pod", &pod, "--wait=false"]);
-    let ended = scene.ended(&agent).await;
-    let (phase, code, reason) = ending(&ended);
-    assert_eq!((phase, code), (Phase::Failed, Some(7)), "{reason}\n{}", output(&ended));
+    let told = scene.until(&pod, "the agent to end", STEP, |pod: Option<&Pod>| {
+        agent_state(pod).is_some_and(|state| state.terminated.as_ref().is_some_and(|end| end.exit_code == 7))
+    });
+    told.await;
+    // The pod goes with what it had to tell; the Job says that it failed.
+    let (phase, code, reason) = ending(&scene.ended(&agent).await);
+    assert_eq!(phase, Phase::Failed);
+    assert_ne!(code, Some(0));
+    assert!(reason.starts_with("BackoffLimitExceeded: "), "{reason}");
 }
 
 #[tokio::test]
@@ -147,6 +153,8 @@ async fn a_run_costs_seven_requests() {
     // All five objects bear the name.
     let mut seen = requests(&scene, &scene.name);
     assert!(seen.iter().all(|request| request.code < 300), "{seen:#?}");
+    let refused = requests(&scene, r#""code":403"#);
+    assert_eq!(refused, [], "no service ever lacked a right");
     // Where the Store had not heard of the pod's end yet, it is asked for.
     if let Some(at) = seen.iter().position(|request| request.what == "list pods") {
         seen.remove(at);

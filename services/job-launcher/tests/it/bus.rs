@@ -1,11 +1,17 @@
 //! A bus that is away, dies, comes back or hangs: every run still ends, only later.
 
-use signalbox_testkit::Proxy;
-use signalbox_types::Phase;
+use std::time::Duration;
+
+use serde_json::json;
+use signalbox_testkit::{AuditEvent, Proxy};
+use signalbox_types::{Agent, Phase};
 
 use crate::{
-    runs::{Kubelet, agent, end, in_phase, in_phase_within, jobs_created, launcher, launcher_via, world},
-    world::{SILENT_LIMIT, Via},
+    runs::{
+        Kubelet, SERVICE, agent, agent_with, end, get, in_phase, in_phase_within, jobs_created, launcher, launcher_via,
+        station, world, world_with,
+    },
+    world::{LIMIT, SILENT_LIMIT, Via, next_message},
 };
 
 #[tokio::test]
@@ -97,4 +103,101 @@ async fn runs_end_though_the_launcher_alone_is_cut_off_from_the_bus_when_we_play
     agent(&world, "b").await;
     in_phase_within(&world, "b", Phase::Succeeded, SILENT_LIMIT).await;
     assert_eq!(jobs_created(&world).await, 2);
+}
+
+#[tokio::test]
+async fn every_message_of_the_past_told_again_in_any_order_changes_nothing_when_we_play_the_kubelet() {
+    let world = world_with(json!({"maxConcurrentRuns": 1})).await;
+    let bus = world.bus().await;
+    let mut past = bus.subscribe("signalbox.v1.>".to_owned()).await.unwrap();
+    bus.flush().await.unwrap();
+    let launcher = launcher(&world).await;
+    let watcher = world.watcher().await;
+    launcher.works().await;
+    watcher.works().await;
+    agent(&world, "a").await;
+    end(&world, "a", 0).await;
+    in_phase(&world, "a", Phase::Succeeded).await;
+    agent(&world, "gone").await;
+    in_phase(&world, "gone", Phase::Running).await;
+    world.namespace.api::<Agent>().delete("gone", &Default::default()).await.unwrap();
+    agent(&world, "b").await;
+    in_phase(&world, "b", Phase::Running).await;
+    agent(&world, "c").await;
+    let listed = change_or_listing(&mut past, "c").await;
+    let writes = async || world.requests(SERVICE).await.into_iter().filter(AuditEvent::is_write).count();
+    let before = writes().await;
+    for round in 0..3 {
+        for (at, message) in listed.iter().enumerate() {
+            let other = &listed[(at * 7 + round * 3) % listed.len()];
+            for message in [message, other] {
+                bus.publish(message.subject.clone(), message.payload.clone()).await.unwrap();
+            }
+        }
+    }
+    bus.flush().await.unwrap();
+    // A Station of its own shows when all of it has been read: its change comes last.
+    station(&world, "other", json!({})).await;
+    agent_with(&world, "last", json!({"spec": {"stationRef": "other"}})).await;
+    in_phase(&world, "last", Phase::Running).await;
+    assert_eq!(writes().await, before + 2, "the start of the last run alone");
+    assert_eq!((get(&world, "b").await.phase(), get(&world, "c").await.phase()), (Phase::Running, Phase::Pending));
+    end(&world, "b", 0).await;
+    in_phase(&world, "c", Phase::Running).await;
+}
+
+/// All messages up to the first that names that object.
+async fn change_or_listing(past: &mut async_nats::Subscriber, name: &str) -> Vec<async_nats::Message> {
+    let mut messages = Vec::new();
+    loop {
+        let message = next_message(past, LIMIT).await;
+        let named = String::from_utf8_lossy(&message.payload).contains(&format!("\"{name}\""));
+        messages.push(message);
+        if named {
+            return messages;
+        }
+    }
+}
+
+#[tokio::test]
+async fn twenty_runs_end_once_each_though_the_bus_breaks_again_and_again_when_we_play_the_kubelet() {
+    let world = world().await;
+    let proxy = Proxy::to(world.nats.address()).await;
+    let via = Via { bus: Some(proxy.address()), ..Via::default() };
+    let _launcher = launcher_via(&world, via).await;
+    let _watcher = world.watcher_via(via).await;
+    let _kubelet = Kubelet::play(&world);
+    for number in 0..20 {
+        agent(&world, &format!("run-{number:02}")).await;
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..150))).await;
+        match number % 4 {
+            0 => proxy.drop_connections(),
+            1 => proxy.stall(),
+            2 => proxy.refuse(),
+            _ => proxy.resume(),
+        }
+    }
+    for number in 0..20 {
+        in_phase_within(&world, &format!("run-{number:02}"), Phase::Succeeded, SILENT_LIMIT).await;
+    }
+    assert_eq!(jobs_created(&world).await, 20);
+}
+
+#[tokio::test]
+async fn experiment_forged() {
+    let world = world().await;
+    let launcher = launcher(&world).await;
+    let _watcher = world.watcher().await;
+    launcher.works().await;
+    let mut run = agent(&world, "run").await;
+    in_phase(&world, "run", Phase::Running).await;
+    run.metadata.resource_version = Some("18446744073709551615".into());
+    run.status = Some(signalbox_types::AgentStatus { phase: Some(Phase::Succeeded), ..Default::default() });
+    let body = signalbox_types::bus::Change::Applied(run).encode().unwrap();
+    let bus = world.bus().await;
+    bus.publish("signalbox.v1.change.agents".to_owned(), body.into()).await.unwrap();
+    bus.flush().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    end(&world, "run", 0).await;
+    in_phase_within(&world, "run", Phase::Succeeded, SILENT_LIMIT).await;
 }

@@ -78,7 +78,7 @@ async fn case_48_two_runs_told_of_before_the_first_patch_echoes_make_one_job_und
         .await
         .into_iter()
         .filter(|event| describe(event) == "patch agents/status" && event.name == "a");
-    assert!(ended.last().unwrap().at < time_of(&world, "create jobs", "agent-job-b").await);
+    assert!(ended.map(|event| event.at).max().unwrap() < time_of(&world, "create jobs", "agent-job-b").await);
 }
 
 #[tokio::test]
@@ -155,6 +155,21 @@ async fn case_51_a_victim_that_is_terminating_is_neither_counted_nor_chosen_agai
     let victims: Vec<_> = requests.iter().filter(|event| event.verb == "delete").map(|event| &event.name).collect();
     assert_eq!(victims, ["a", "b"]);
     patch::<Agent>(&world, "a", json!({"metadata": {"finalizers": null}})).await;
+}
+
+#[tokio::test]
+async fn case_52_a_batch_that_is_replaced_makes_room_at_once_and_its_claim_is_released() {
+    let world = world_with(json!({"concurrencyPolicy": "Replace"})).await;
+    let claim = json!([signalbox_types::names::FINALIZER_BATCH]);
+    agent_with(&world, "batch", json!({"metadata": {"finalizers": claim}})).await;
+    let running = json!({"phase": "Running", "batchId": "batch_1", "startedAt": "2026-06-22T12:00:00Z"});
+    patch_status(&world, "batch", running).await;
+    let _services = (world.watcher().await, launcher(&world).await);
+    agent(&world, "b").await;
+    in_phase(&world, "b", Phase::Running).await;
+    let agents = world.namespace.api::<Agent>();
+    eventually("it is gone", LIMIT, || async { agents.get_opt("batch").await.unwrap().is_none() }).await;
+    assert_eq!(jobs_created(&world).await, 1);
 }
 
 #[tokio::test]

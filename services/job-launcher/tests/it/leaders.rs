@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use kube::{ResourceExt, api::ListParams};
 use serde_json::json;
-use signalbox_testkit::{eventually, wait_for};
+use signalbox_testkit::{Proxy, eventually, wait_for};
 use signalbox_types::{Agent, Phase};
 
 use crate::{
     gate::{Act, Gate},
-    runs::{Kubelet, SERVICE, agent, get, in_phase, jobs, jobs_created, launcher, launcher_via, world, world_with},
+    runs::{
+        Kubelet, SERVICE, agent, get, in_phase, jobs, jobs_created, launcher, launcher_via, run_launcher, world,
+        world_with,
+    },
     world::{LIMIT, Program, Via, World},
 };
 
@@ -49,7 +52,9 @@ async fn leaders_killed_at_ten_random_moments_start_each_of_twenty_runs_once_whe
             uids.insert(run.uid().unwrap());
         }
     }
-    assert_eq!((uids.len(), jobs(&world).await.len(), jobs_created(&world).await), (20, 20, 20));
+    assert_eq!((uids.len(), jobs(&world).await.len()), (20, 20));
+    // The log has no 201 for a create whose sender died before the answer.
+    assert!(jobs_created(&world).await <= 20);
 }
 
 async fn replica(world: &World, number: usize) -> (String, Program) {
@@ -182,7 +187,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: two}
 subjects: [{kind: ServiceAccount, name: signalbox-job-launcher}]
 ";
     world.namespace.apply(rights).await;
-    let second = crate::runs::run_launcher(service);
+    let second = run_launcher(service);
     second.works().await;
     let _watcher = world.watcher().await;
     for number in 0..10 {
@@ -197,4 +202,35 @@ subjects: [{kind: ServiceAccount, name: signalbox-job-launcher}]
         let name = run.name_any();
         assert_eq!(get(&world, &name).await.status.unwrap().job_name, Some(format!("agent-job-{name}")));
     }
+}
+
+/// A partition between the launcher and the API server in the middle of many starts: requests are carried out and not
+/// answered, or not carried out, and the Lease is lost on the way.
+#[tokio::test]
+async fn case_69_a_launcher_cut_off_from_the_api_server_steps_down_and_later_goes_on_when_we_play_the_kubelet() {
+    let world = world().await;
+    let plane = world.namespace.plane();
+    let proxy = Proxy::to(plane.address()).await;
+    let mut config = plane.config_as(&world.namespace.name, &World::account(SERVICE)).await;
+    config.cluster_url = format!("https://{}", proxy.address()).parse().unwrap();
+    let launcher = run_launcher(world.service_with(SERVICE, config, world.nats.address()).await);
+    launcher.works().await;
+    let _watcher = world.watcher().await;
+    let _kubelet = Kubelet::play(&world);
+    for number in 0..10 {
+        agent(&world, &format!("run-{number}")).await;
+    }
+    eventually("some have begun", LIMIT, || async { !jobs(&world).await.is_empty() }).await;
+    proxy.stall_answers();
+    eventually("it leads no more", LIMIT, || async { launcher.metric("controller_is_leader") == Some(0.0) }).await;
+    assert!(!launcher.service.health.is_ready());
+    proxy.stall();
+    proxy.drop_connections();
+    proxy.resume();
+    for number in 0..10 {
+        in_phase(&world, &format!("run-{number}"), Phase::Succeeded).await;
+    }
+    assert_eq!(jobs(&world).await.len(), 10);
+    assert!(jobs_created(&world).await <= 10);
+    assert!(launcher.service.health.is_ready());
 }

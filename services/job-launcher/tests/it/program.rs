@@ -1,8 +1,13 @@
-//! The program itself: what stops its start.
+//! The program itself: what stops its start, and what only a process of its own can show.
 
 use std::process::{Command, Output};
 
+use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
 use rstest::rstest;
+use signalbox_types::{Phase, names};
+
+use crate::runs::{SERVICE, agent, in_phase, world};
 
 fn started(name: &str, value: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_job-launcher")).env(name, value).output().unwrap()
@@ -18,4 +23,23 @@ fn a_bad_argument_stops_the_start_with_one_line(#[case] name: &str, #[case] valu
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("{message}\n"));
     assert!(output.stdout.is_empty());
+}
+
+#[tokio::test]
+async fn with_traces_on_a_job_and_its_agent_carry_the_trace_of_their_start() {
+    let world = world().await;
+    // Nobody has to listen there.
+    let traces = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9"];
+    let exe = env!("CARGO_BIN_EXE_job-launcher");
+    let _launcher = world.program_with(exe, SERVICE, "first", None, &traces).await;
+    let _watcher = world.watcher().await;
+    agent(&world, "run").await;
+    in_phase(&world, "run", Phase::Running).await;
+    let job = world.namespace.api::<Job>().get("agent-job-run").await.unwrap();
+    let trace = job.annotations()[names::ANNOTATION_TRACEPARENT].clone();
+    let parts: Vec<_> = trace.split('-').map(str::len).collect();
+    assert_eq!(parts, [2, 32, 16, 2], "{trace}");
+    let containers = job.spec.unwrap().template.spec.unwrap().containers;
+    let env = containers[0].env.iter().flatten().find(|variable| variable.name == "TRACEPARENT").unwrap();
+    assert_eq!(env.value.as_ref(), Some(&trace));
 }

@@ -4,12 +4,12 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use serde_json::json;
 use signalbox_testkit::eventually;
-use signalbox_types::{Agent, Phase};
+use signalbox_types::{Agent, Phase, names};
 
 use crate::{
     gate::{Act, Gate},
     runs::{
-        NO_OUTPUT, SERVICE, agent, describe, end, get, in_phase, jobs, jobs_created, launcher, launcher_via, patch,
+        SERVICE, agent, agent_with, describe, end, get, in_phase, jobs, jobs_created, launcher, launcher_via, patch,
         patch_status, world,
     },
     world::{LIMIT, Via, World},
@@ -123,8 +123,7 @@ async fn case_46_a_finished_run_that_is_edited_costs_no_request_when_we_play_the
     let _services = (world.watcher().await, launcher(&world).await);
     agent(&world, "run").await;
     end(&world, "run", 0).await;
-    let status = in_phase(&world, "run", Phase::Succeeded).await.status.unwrap();
-    assert_eq!(status.failure_reason.as_deref(), Some(NO_OUTPUT));
+    in_phase(&world, "run", Phase::Succeeded).await;
     let edited = patch::<Agent>(&world, "run", json!({"metadata": {"labels": {"edited": "yes"}}})).await;
     let since = jiff::Timestamp::now();
     agent(&world, "next").await;
@@ -133,4 +132,77 @@ async fn case_46_a_finished_run_that_is_edited_costs_no_request_when_we_play_the
     let about: Vec<_> = requests.iter().filter(|event| event.at > since && event.name.contains("run")).collect();
     assert!(about.iter().all(|event| event.name != "run"), "{about:?}");
     assert_eq!(get(&world, "run").await.resource_version(), edited.resource_version());
+}
+
+#[tokio::test]
+async fn case_28_a_run_whose_job_ended_before_any_status_was_written_is_completed_when_we_play_the_kubelet() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    gate.rule(|asked| if asked.is("POST", "/jobs") { Act::HoldAnswer } else { Act::Pass });
+    let first = world.program(env!("CARGO_BIN_EXE_job-launcher"), SERVICE, "first", Some(&gate)).await;
+    let _watcher = world.watcher().await;
+    world.led_by(SERVICE, "first").await;
+    agent(&world, "run").await;
+    eventually("the Job is there", LIMIT, || async { jobs(&world).await.len() == 1 }).await;
+    first.process.kill();
+    end(&world, "run", 4).await;
+    world.free_lease(SERVICE).await;
+    let _second = launcher(&world).await;
+    let status = in_phase(&world, "run", Phase::Failed).await.status.unwrap();
+    assert_eq!((status.exit_code, status.started_at.is_some(), jobs_created(&world).await), (Some(4), true, 1));
+}
+
+#[tokio::test]
+async fn case_29_an_end_that_conflicts_is_written_once_it_is_computed_anew_when_we_play_the_kubelet() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    gate.rule(|asked| if asked.is("GET", "/log") { Act::HoldAnswer } else { Act::Pass });
+    let launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
+    let _watcher = world.watcher().await;
+    agent(&world, "run").await;
+    end(&world, "run", 0).await;
+    eventually("the log is asked for", LIMIT, || async { gate.count("GET", "/log") == 1 }).await;
+    patch::<Agent>(&world, "run", json!({"metadata": {"labels": {"edited": "yes"}}})).await;
+    gate.release();
+    in_phase(&world, "run", Phase::Succeeded).await;
+    assert_eq!(status_patches(&world).await, [200, 409, 200]);
+    let count = "controller_runs_completed_total{exit_code=\"0\",phase=\"Succeeded\"}";
+    eventually("it is counted once", LIMIT, || async { launcher.metric(count) == Some(1.0) }).await;
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_now_is_asked_for_again_and_holds_up_no_other_run_when_we_play_the_kubelet() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    gate.rule(|asked| match asked.path.contains("/pods/agent-job-a-") && asked.path.ends_with("/log") {
+        true => Act::Answer(500, json!({"kind": "Status", "code": 500, "message": "no kubelet"}).to_string()),
+        false => Act::Pass,
+    });
+    let _launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
+    let _watcher = world.watcher().await;
+    for name in ["a", "b"] {
+        agent(&world, name).await;
+        end(&world, name, 0).await;
+    }
+    in_phase(&world, "b", Phase::Succeeded).await;
+    eventually("it asks twice", LIMIT, || async { gate.count("GET", "/log") >= 3 }).await;
+    assert_eq!(get(&world, "a").await.phase(), Phase::Running);
+    gate.release();
+    in_phase(&world, "a", Phase::Succeeded).await;
+}
+
+#[tokio::test]
+async fn case_100_of_a_run_that_is_deleted_the_claim_is_released_and_a_foreign_finalizer_stays() {
+    let world = world().await;
+    let finalizers = json!(["example.com/theirs", names::FINALIZER_BATCH]);
+    agent_with(&world, "run", json!({"metadata": {"finalizers": finalizers}})).await;
+    patch_status(&world, "run", json!({"phase": "Running", "batchId": "batch_1", "batchProvider": "openai"})).await;
+    world.namespace.api::<Agent>().delete("run", &Default::default()).await.unwrap();
+    let _services = (launcher(&world).await, world.watcher().await);
+    eventually("the claim is released", LIMIT, || async {
+        get(&world, "run").await.finalizers() == ["example.com/theirs".to_owned()]
+    })
+    .await;
+    patch::<Agent>(&world, "run", json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(jobs_created(&world).await, 0);
 }

@@ -159,7 +159,8 @@ pub fn describe(event: &AuditEvent) -> String {
 /// How many Jobs the launcher has created.
 pub async fn jobs_created(world: &World) -> usize {
     let requests = world.requests(SERVICE).await;
-    requests.iter().filter(|event| describe(event) == "create jobs" && event.code == 201).count()
+    let created = |event: &&AuditEvent| event.code == 201 && !event.uri.contains("dryRun");
+    requests.iter().filter(|event| describe(event) == "create jobs").filter(created).count()
 }
 
 /// The Jobs that are there, by name.

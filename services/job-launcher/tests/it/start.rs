@@ -153,6 +153,26 @@ async fn case_25_a_job_of_our_name_that_is_anothers_keeps_the_run_pending_until_
 }
 
 #[tokio::test]
+async fn case_25_a_run_made_anew_under_its_old_name_waits_until_the_old_job_is_collected() {
+    let world = world().await;
+    let launcher = launcher(&world).await;
+    let _watcher = world.watcher().await;
+    agent(&world, "run").await;
+    in_phase(&world, "run", Phase::Running).await;
+    let hold = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    patch::<Job>(&world, "agent-job-run", hold).await;
+    world.namespace.api::<Agent>().delete("run", &Default::default()).await.unwrap();
+    let anew = agent(&world, "run").await;
+    let errors = "controller_reconciles_total{result=\"error\"}";
+    eventually("an error", LIMIT, || async { launcher.metric(errors).is_some_and(|count| count >= 1.0) }).await;
+    assert_eq!(get(&world, "run").await.status, None);
+    patch::<Job>(&world, "agent-job-run", json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(in_phase(&world, "run", Phase::Running).await.uid(), anew.uid());
+    let job = world.namespace.api::<Job>().get("agent-job-run").await.unwrap();
+    assert_eq!(Some(&job.owner_references()[0].uid), anew.uid().as_ref());
+}
+
+#[tokio::test]
 async fn case_26_a_quota_keeps_the_run_pending_until_there_is_room() {
     let world = world().await;
     let quota = |jobs: &str| json!({"metadata": {"name": "jobs"}, "spec": {"hard": {"count/jobs.batch": jobs}}});

@@ -1,6 +1,8 @@
 //! A plain-HTTP door to the real API server that can slam on one kind of request: what a TCP proxy cannot tell apart.
 //! Everything that no rule names goes through unchanged, with the token of whoever asks.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,6 +18,7 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
+use futures::StreamExt;
 use signalbox_testkit::ControlPlane;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::Instant};
 
@@ -26,6 +29,8 @@ pub enum Act {
     Pass,
     /// It is answered with this and never reaches the API server.
     Answer(u16, String),
+    /// The same, once [`Gate::release`] was called.
+    AnswerLater(u16, String),
     /// It reaches the API server twice, as over a network that repeats; the second answer is given.
     Twice,
     /// It waits here until [`Gate::release`].
@@ -50,6 +55,11 @@ impl Asked {
         self.method == method && self.path.ends_with(end)
     }
 
+    /// Whether it is the first page of a LIST of whole objects of that kind: the one before a watch.
+    pub fn is_full_list_of(&self, kind: &str) -> bool {
+        self.is("GET", &format!("/{kind}")) && self.query.split('&').any(|field| field == "limit=50")
+    }
+
     /// Whether it is the watch of that kind.
     pub fn is_watch_of(&self, kind: &str) -> bool {
         self.is("GET", &format!("/{kind}")) && self.query.contains("watch=true")
@@ -63,6 +73,7 @@ struct Shared {
     rule: Mutex<Rule>,
     asked: Mutex<Vec<Asked>>,
     releases: watch::Sender<u64>,
+    drops: watch::Sender<u64>,
 }
 
 /// A gate that has been opened for everything.
@@ -83,9 +94,9 @@ impl Gate {
         config.default_retry = false;
         config.read_timeout = None;
         let upstream = kube::Client::try_from(config).unwrap();
-        let (releases, _) = watch::channel(0);
+        let ((releases, _), (drops, _)) = (watch::channel(0), watch::channel(0));
         let rule: Mutex<Rule> = Mutex::new(Box::new(|_| Act::Pass));
-        let shared = Arc::new(Shared { upstream, rule, asked: Mutex::default(), releases });
+        let shared = Arc::new(Shared { upstream, rule, asked: Mutex::default(), releases, drops });
         let router = Router::new().fallback(serve).with_state(shared.clone());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap_or(()) });
         Self { address, shared, server }
@@ -107,9 +118,19 @@ impl Gate {
         self.shared.releases.send_modify(|count| *count += 1);
     }
 
+    /// Ends all watches that stand, as an API server does after a while.
+    pub fn end_watches(&self) {
+        self.shared.drops.send_modify(|count| *count += 1);
+    }
+
     /// What was asked for so far.
     pub fn asked(&self) -> Vec<Asked> {
         lock(&self.shared.asked).clone()
+    }
+
+    /// How many LISTs of whole objects of that kind were begun: those before a watch.
+    pub fn full_lists(&self, kind: &str) -> usize {
+        self.asked().iter().filter(|asked| asked.is_full_list_of(kind)).count()
     }
 
     /// How many requests of that method have a path with that end.
@@ -138,10 +159,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let mut released = shared.releases.subscribe();
     let act = (lock(&shared.rule))(&asked);
     lock(&shared.asked).push(asked);
-    let answer = match act {
-        Act::Answer(code, body) => {
-            let code = StatusCode::from_u16(code).unwrap();
-            return (code, [(CONTENT_TYPE, "application/json")], body).into_response();
+    match act {
+        Act::Answer(code, body) => answer(code, body),
+        Act::AnswerLater(code, body) => {
+            let _ = released.changed().await;
+            answer(code, body)
         }
         Act::Pass => forward(&shared, &head, &body).await,
         Act::Twice => {
@@ -157,8 +179,11 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
             let _ = released.changed().await;
             answer
         }
-    };
-    answer
+    }
+}
+
+fn answer(code: u16, body: String) -> Response {
+    (StatusCode::from_u16(code).unwrap(), [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 async fn forward(shared: &Shared, head: &axum::http::request::Parts, body: &Bytes) -> Response {
@@ -173,7 +198,9 @@ async fn forward(shared: &Shared, head: &axum::http::request::Parts, body: &Byte
     match shared.upstream.send(request).await {
         Ok(mut answer) => {
             answer.headers_mut().remove(TRANSFER_ENCODING);
-            answer.map(Body::new)
+            let mut drops = shared.drops.subscribe();
+            let dropped = async move { drops.changed().await.is_ok() };
+            answer.map(|body| Body::from_stream(Body::new(body).into_data_stream().take_until(Box::pin(dropped))))
         }
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }

@@ -103,6 +103,11 @@ impl World {
 
     /// A service as a process of its own: the real binary `exe`.
     pub async fn program(&self, exe: &str, name: &str, pod: &str, gate: Option<&Gate>) -> Program {
+        self.program_with(exe, name, pod, gate, &[]).await
+    }
+
+    /// The same with more of an environment.
+    pub async fn program_with(&self, exe: &str, name: &str, pod: &str, gate: Option<&Gate>, more: &[&str]) -> Program {
         let (plane, namespace, account) = (self.namespace.plane(), &self.namespace.name, Self::account(name));
         let mut environment = match gate {
             Some(gate) => {
@@ -116,6 +121,7 @@ impl World {
             format!("NATS_URL={}", self.nats.url()),
             format!("POD_NAME={pod}"),
         ]);
+        environment.extend(more.iter().map(|&variable| variable.to_owned()));
         Program::start(exe, environment).await
     }
 

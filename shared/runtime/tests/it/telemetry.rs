@@ -98,6 +98,30 @@ async fn spans_of_one_run_are_one_trace_and_the_last_are_sent_at_the_end() {
 }
 
 #[tokio::test]
+async fn requests_to_the_api_server_carry_the_trace_of_whoever_asks() {
+    let server = MockServer::start().await;
+    Mock::given(wiremock::matchers::any()).respond_with(ResponseTemplate::new(404)).mount(&server).await;
+    run("telemetry::process_that_asks", Some(server.uri())).await;
+    let requests = server.received_requests().await.unwrap();
+    let asked = requests.iter().find(|request| request.method.as_str() == "GET").expect("the request");
+    let traceparent = asked.headers["traceparent"].to_str().unwrap();
+    assert_eq!(traceparent.split('-').nth(1), PARENT.split('-').nth(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the test above, in a process of its own"]
+async fn process_that_asks() {
+    let endpoint = std::env::var("ENDPOINT").unwrap();
+    let _telemetry = telemetry::init("signalbox-test", "off", Some(&endpoint)).unwrap();
+    let config = kube::Config::new(endpoint.parse().unwrap());
+    let clients = signalbox_runtime::client::Clients::from_config(config, &Metrics::new().unwrap()).unwrap();
+    let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> = kube::Api::all(clients.reader);
+    let span = tracing::info_span!(target: "signalbox_test", "reconcile");
+    telemetry::continue_trace(&span, PARENT);
+    tracing::Instrument::instrument(async { leases.list(&Default::default()).await.unwrap_err() }, span).await;
+}
+
+#[tokio::test]
 async fn a_collector_that_is_away_does_not_hold_up_the_end() {
     // A port that accepts and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

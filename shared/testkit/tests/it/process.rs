@@ -1,8 +1,11 @@
 use std::{path::Path, time::Duration};
 
-use signalbox_testkit::{Process, TempDir, eventually};
+use signalbox_testkit::{Process, TempDir, eventually, wait_for};
 
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The test that plays the parent.
+const PARENT: &str = "process::parent_for_the_test_above";
 
 /// The state of a process as the kernel tells it, `None` once it is gone.
 fn state(pid: &str) -> Option<char> {
@@ -15,19 +18,15 @@ async fn a_child_dies_with_a_parent_that_is_killed() {
     let dir = TempDir::new("parent");
     let pid_file = dir.path().join("pid");
     // The parent is this very test program in a process of its own, made to start a child and to wait.
-    let mut parent = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "process::parent_for_the_test_above"])
-        .env("PID_FILE", &pid_file)
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let (variable, executable) = (format!("PID_FILE={}", pid_file.display()), std::env::current_exe().unwrap());
+    let args = [variable.as_str(), executable.to_str().unwrap(), "--ignored", "--exact", PARENT];
+    let parent = Process::start(Path::new("/usr/bin/env"), args, &dir.path().join("log"));
     let written = || async { std::fs::read_to_string(&pid_file).is_ok_and(|text| text.lines().count() == 2) };
     eventually("the child runs", LIMIT, written).await;
     let text = std::fs::read_to_string(&pid_file).unwrap();
     let (pid, left_dir) = text.trim().split_once('\n').unwrap();
     assert!(state(pid).is_some(), "the child runs");
-    parent.kill().unwrap();
-    parent.wait().unwrap();
+    parent.kill();
     eventually("the child is gone", LIMIT, || async { state(pid).is_none() }).await;
     eventually("its directory is gone", LIMIT, || async { !Path::new(left_dir).exists() }).await;
 }
@@ -39,8 +38,10 @@ async fn parent_for_the_test_above() {
     let script = "echo $$ > pid; exec sleep 1000";
     let args = ["-c".to_owned(), format!("cd {} && {script}", dir.path().display())];
     let _child = Process::start(Path::new("/bin/sh"), args, &dir.path().join("log"));
-    eventually("the child says its pid", LIMIT, || async { dir.path().join("pid").exists() }).await;
-    let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
+    let pid = wait_for("the child says its pid", LIMIT, || async {
+        std::fs::read_to_string(dir.path().join("pid")).ok().filter(|pid| pid.ends_with('\n')).ok_or("no pid")
+    });
+    let pid = pid.await;
     std::fs::write(std::env::var("PID_FILE").unwrap(), format!("{}\n{}\n", pid.trim(), dir.path().display())).unwrap();
     tokio::time::sleep(Duration::from_secs(1000)).await;
 }

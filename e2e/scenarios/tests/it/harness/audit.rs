@@ -1,4 +1,11 @@
-use std::{collections::BTreeSet, path::PathBuf, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::PathBuf,
+    process::Command,
+    sync::OnceLock,
+};
 
 use serde_json::Value;
 
@@ -17,16 +24,16 @@ pub struct Request {
     pub uri: String,
 }
 
-/// The requests of the services of the scene's Signalbox about an object, by its name or a part of it.
+/// The requests of the services of the scene's Signalbox whose line in the log has this text, such as an object's name.
 ///
 /// # Panics
 /// The audit log cannot be read.
-pub fn requests(scene: &Scene, name: &str) -> Vec<Request> {
-    let log = std::fs::read(log_path()).expect("the audit log can be read");
+pub fn requests(scene: &Scene, text: &str) -> Vec<Request> {
+    let log = read_from(*start()).expect("the audit log can be read");
     let account = format!("system:serviceaccount:{}:signalbox-", scene.site.namespace);
     let mut seen = BTreeSet::new();
     let lines = String::from_utf8_lossy(&log);
-    let lines = lines.lines().filter(|line| line.contains(&account) && line.contains(name));
+    let lines = lines.lines().filter(|line| line.contains(&account) && line.contains(text));
     let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     // A watch has two lines.
     let events = events.filter(|event| seen.insert(event["auditID"].to_string()));
@@ -45,8 +52,25 @@ fn request(event: &Value, account: &str) -> Option<Request> {
     })
 }
 
-fn log_path() -> PathBuf {
-    let up = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster/up");
-    let path = Command::new(up).arg("--audit-log").output().expect("`up` can be run");
-    String::from_utf8(path.stdout).expect("a path in UTF-8").trim().into()
+/// Where the log ended when it was first asked for: what is before is of another process.
+pub fn start() -> &'static u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    START.get_or_init(|| std::fs::metadata(log_path()).map(|log| log.len()).unwrap_or_default())
+}
+
+fn read_from(start: u64) -> io::Result<Vec<u8>> {
+    let mut log = File::open(log_path())?;
+    log.seek(SeekFrom::Start(start))?;
+    let mut text = Vec::new();
+    log.read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn log_path() -> &'static PathBuf {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let up = concat!(env!("CARGO_MANIFEST_DIR"), "/../cluster/up");
+        let path = Command::new(up).arg("--audit-log").output().expect("`up` can be run");
+        String::from_utf8(path.stdout).expect("a path in UTF-8").trim().into()
+    })
 }

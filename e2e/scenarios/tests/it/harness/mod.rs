@@ -12,6 +12,6 @@ pub use self::{
     audit::requests,
     events::lifecycle,
     leader::How,
-    scene::{STEP, Scene, ending, output, paused},
+    scene::{STEP, Scene, agent_state, ending, output, paused},
     site::secret_token,
 };

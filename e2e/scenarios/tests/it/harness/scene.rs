@@ -1,6 +1,9 @@
 use std::{fmt::Debug, path::PathBuf, time::Duration};
 
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Pod};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{ContainerState, Pod},
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ListParams, ObjectMeta, PostParams},
@@ -122,11 +125,7 @@ impl Scene {
     pub async fn at_work(&self, agent: &str) -> Pod {
         let pod = self.pod_of(agent).await.name_any();
         let running = self.until(&pod, "the agent at work", STEP, |pod: Option<&Pod>| {
-            let status = pod.and_then(|pod| pod.status.as_ref());
-            let agent = status.and_then(|status| {
-                status.container_statuses.iter().flatten().find(|status| status.name == names::CONTAINER_AGENT)
-            });
-            agent.and_then(|agent| agent.state.as_ref()).is_some_and(|state| state.running.is_some())
+            agent_state(pod).is_some_and(|state| state.running.is_some())
         });
         running.await.expect("a running pod")
     }
@@ -158,6 +157,7 @@ impl Scene {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
             + Clone
             + Debug
+            + serde::Serialize
             + serde::de::DeserializeOwned
             + Send
             + 'static,
@@ -174,10 +174,19 @@ impl Scene {
         match timeout(limit, watch).await {
             Ok(object) => object,
             Err(_) => {
-                let seen = api.get_opt(name).await;
-                panic!("{name}: waited {limit:?} for: {what}; last seen: {seen:#?}")
+                let seen = api.get_opt(name).await.map(|object| serde_json::to_string(&object).unwrap_or_default());
+                panic!("{name}: waited {limit:?} for: {what}; last seen: {seen:?}")
             }
         }
+    }
+
+    /// Waits until a server of the scene is ready.
+    pub async fn server_ready(&self, pod: &str) {
+        self.until(pod, "the server to be ready", STEP, |pod: Option<&Pod>| {
+            let conditions = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.conditions.as_ref());
+            conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        })
+        .await;
     }
 
     /// What a server of the scene answers, by way of the API server.
@@ -206,6 +215,12 @@ pub async fn paused<T, S>(ask: impl Future<Output = Result<T, S>>) -> Result<T, 
         sleep(PAUSE).await;
     }
     answer
+}
+
+/// The state of the container `agent`.
+pub fn agent_state(pod: Option<&Pod>) -> Option<&ContainerState> {
+    let statuses = pod?.status.as_ref()?.container_statuses.as_ref()?;
+    statuses.iter().find(|status| status.name == names::CONTAINER_AGENT)?.state.as_ref()
 }
 
 /// The output of a run.

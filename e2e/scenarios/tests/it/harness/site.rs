@@ -3,6 +3,7 @@ use std::sync::OnceLock;
 use tokio::sync::Mutex;
 
 use super::{
+    audit,
     kubectl::{kubectl, kubectl_with},
     manifests,
 };
@@ -53,7 +54,9 @@ impl Site {
         let secret = secret_manifest();
         self.kubectl_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &secret)?;
         self.kubectl_with(&["apply", "-f", "-"], &manifests::list(SHARED))?;
-        self.wait_until_ready()
+        self.wait_until_ready()?;
+        audit::start();
+        Ok(())
     }
 
     /// Takes away what an earlier process left, running pods above all.
@@ -115,8 +118,9 @@ impl Site {
 
 fn apply_kinds() -> Result<(), String> {
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../k8s/crds");
-    kubectl(&["apply", "-k", crds])?;
-    kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-k", crds]).map(drop)
+    let applied = kubectl(&["apply", "-k", crds, "-o", "name"])?;
+    let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+    kubectl(&wait.into_iter().chain(applied.lines()).collect::<Vec<_>>()).map(drop)
 }
 
 /// A credential that nobody else has, made anew for each process: whatever shows it has leaked it.
