@@ -104,5 +104,9 @@ fn job_name(agent: &Agent) -> String {
 /// When the Job's last condition came true.
 fn ended_at(job: &Job) -> Option<Timestamp> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().filter_map(|condition| condition.last_transition_time.as_ref()).map(|at| Timestamp::new(at.0)).max()
+    conditions
+        .iter()
+        .filter_map(|condition| condition.last_transition_time.as_ref())
+        .map(|at| Timestamp::new(at.0))
+        .max()
 }

@@ -33,10 +33,7 @@ impl Launcher {
                 self.world.definitions.live(name).await.map_err(read("AgentDefinition"))?
             }
         };
-        let options = JobOptions {
-            agent_image: self.args.agent_image.clone(),
-            traceparent: telemetry::traceparent(),
-        };
+        let options = JobOptions { agent_image: self.args.agent_image.clone(), traceparent: telemetry::traceparent() };
         let recipe = station.as_ref().zip(definition.as_ref());
         match (plan::start(&live, recipe, &options), recipe) {
             (Ok(job), Some((station, definition))) => {

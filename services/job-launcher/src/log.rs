@@ -25,7 +25,8 @@ pub(crate) enum Log {
 pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, limit: usize) -> Log {
     let mut lines = TAIL_LINES;
     loop {
-        let params = LogParams { container: Some(container.to_owned()), tail_lines: Some(lines), ..LogParams::default() };
+        let params =
+            LogParams { container: Some(container.to_owned()), tail_lines: Some(lines), ..LogParams::default() };
         match pods.log_stream(pod, &params).await {
             Ok(stream) => match drain(stream, limit).await {
                 Ok(text) => return Log::Read(text),

@@ -138,7 +138,8 @@ mod tests {
     use super::*;
 
     fn agent(status: Value, terminating: bool, finalizers: &[&str]) -> Agent {
-        let mut metadata = json!({"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "finalizers": finalizers});
+        let mut metadata =
+            json!({"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "finalizers": finalizers});
         if terminating {
             metadata["deletionTimestamp"] = json!("2026-06-22T12:00:00Z");
         }

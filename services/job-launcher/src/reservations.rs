@@ -26,7 +26,11 @@ pub(crate) struct Reservation {
 impl Reservations {
     /// Decides under the lock, so that two admissions never count the same slot: `decide` is told who holds one and
     /// says whether this Agent gets one. It must not wait for anything.
-    pub(crate) fn decide<T>(&self, uid: &str, decide: impl FnOnce(&dyn Fn(&str) -> bool) -> (T, bool)) -> (T, Option<Reservation>) {
+    pub(crate) fn decide<T>(
+        &self,
+        uid: &str,
+        decide: impl FnOnce(&dyn Fn(&str) -> bool) -> (T, bool),
+    ) -> (T, Option<Reservation>) {
         let mut held = self.lock();
         let now = Instant::now();
         held.retain(|_, until| until.is_none_or(|until| until > now));

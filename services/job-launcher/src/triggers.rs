@@ -121,7 +121,9 @@ impl Triggers {
         let limit = self.world.stations.get(station_ref).and_then(|station| station.spec.concurrency_limit());
         let mut waiting = self.world.agents.all();
         waiting.retain(|agent| agent.spec.station_ref == station_ref && agent.phase() == Phase::Pending);
-        if let Some(limit) = limit.map(|limit| limit.saturating_add(EXTRA_WAITING)).filter(|limit| *limit < waiting.len()) {
+        if let Some(limit) =
+            limit.map(|limit| limit.saturating_add(EXTRA_WAITING)).filter(|limit| *limit < waiting.len())
+        {
             waiting.sort_by_cached_key(|agent| (agent.creation_timestamp(), agent.name_any()));
             waiting.truncate(limit);
         }

@@ -74,11 +74,7 @@ impl Service {
     ///
     /// # Errors
     /// See [`ServiceError`].
-    pub async fn new(
-        name: &'static str,
-        args: &CommonArgs,
-        shutdown: CancellationToken,
-    ) -> Result<Self, ServiceError> {
+    pub async fn new(name: &'static str, args: &CommonArgs, shutdown: CancellationToken) -> Result<Self, ServiceError> {
         let metrics = Metrics::new()?;
         let clients = Clients::new(args, &metrics).await?;
         let credentials = args.nats_credentials()?.map(|(user, password)| (user, password.expose().to_owned()));

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use signalbox_types::Phase;
+use signalbox_types::{Phase, names};
 
 use crate::harness::{Scene, ending, lifecycle, output, secret_token};
 
@@ -49,7 +49,7 @@ async fn a_sink_hears_all_in_order_with_its_header_and_the_secret_shows_nowhere_
     let script = r#"i=1; while [ $i -le 20 ]; do echo "{\"type\":\"x\",\"n\":$i}"; i=$((i + 1)); done
                     echo plain text; echo '{"source":1,"event":2}'; echo '{"type":"result","is_error":false}'"#;
     let agent = scene.run(&scene.name, script).await;
-    let pod = scene.at_work(&agent).await.metadata.name;
+    let pod = scene.pod_of(&agent).await.metadata.name;
     let ended = scene.ended(&agent).await;
     // Case 75: the other sink answers 500, and the run does not mind.
     assert_eq!(ending(&ended), (Phase::Succeeded, Some(0), String::new()));
@@ -82,17 +82,18 @@ async fn a_sink_hears_all_in_order_with_its_header_and_the_secret_shows_nowhere_
     is_nowhere(&scene, secret_token());
 }
 
-/// Looks through all that is shown of the namespace: objects, events, and the logs of all containers.
+/// Looks through all that is shown of the namespace, and the logs of all that had to do with the run.
 fn is_nowhere(scene: &Scene, secret: &str) {
     let encoded = STANDARD.encode(secret);
     let objects =
         scene.kubectl(&["get", "agents,stations,agentdefinitions,jobs,pods,events,configmaps,leases", "-o", "yaml"]);
     let mut shown = vec![("objects".to_owned(), objects)];
-    for pod in scene.kubectl(&["get", "pods", "-o", "name"]).lines() {
-        // A pod that has only now been made has no log yet, and one may just have gone.
-        if let Ok(log) = scene.site.kubectl(&["logs", pod, "--all-containers"]) {
-            shown.push((pod.to_owned(), log));
-        }
+    let of_the_run = format!("{}={}", names::LABEL_JOB_NAME, names::job_name(&scene.name));
+    let of_the_sink = format!("server={}-sink", scene.name);
+    let selectors = [of_the_run.as_str(), &of_the_sink, "app.kubernetes.io/part-of=signalbox"];
+    for selector in selectors {
+        let logs = ["logs", "-l", selector, "--all-containers", "--tail=-1", "--max-log-requests=100"];
+        shown.push((selector.to_owned(), scene.kubectl(&logs)));
     }
     for (place, text) in shown {
         assert!(!text.contains(secret) && !text.contains(encoded.trim_end_matches('=')), "the secret is in {place}");

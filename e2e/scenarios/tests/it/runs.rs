@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt;
+use signalbox_testkit::wait_for;
 use signalbox_types::{Agent, Phase, names};
 
-use crate::harness::{STEP, Scene, agent_state, ending, lifecycle, output, requests};
+use crate::harness::{Request, STEP, Scene, agent_state, ending, lifecycle, output, paused, requests};
 
 #[tokio::test]
 async fn a_run_that_succeeds_has_its_output_and_its_times_on_its_agent() {
@@ -150,8 +151,15 @@ async fn a_run_costs_seven_requests() {
     let agent = scene.run(&scene.name, "sleep 2").await;
     let ended = scene.ended(&agent).await;
     assert_eq!(ended.phase(), Phase::Succeeded);
-    // All five objects bear the name.
-    let mut seen = requests(&scene, &scene.name);
+    // All five objects bear the name. A watch may tell of the last write before the log has it.
+    let is_write = |request: &&Request| request.what == "patch agents/status";
+    let mut seen = wait_for("the last write in the log", STEP, || {
+        paused(async {
+            let seen = requests(&scene, &scene.name);
+            if seen.iter().filter(is_write).count() >= 2 { Ok(seen) } else { Err(seen) }
+        })
+    })
+    .await;
     assert!(seen.iter().all(|request| request.code < 300), "{seen:#?}");
     let refused = requests(&scene, r#""code":403"#);
     assert_eq!(refused, [], "no service ever lacked a right");

@@ -67,7 +67,7 @@ fn a_clone_that_hangs_ends_at_the_deadline_with_124() {
         .repos(&json!([{"name": "app", "url": format!("{}/hang/app.git", server.url)}]))
         .run();
     ended.assert_failed(124, &json!({"reason": "deadline"}));
-    assert!((500..5000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    assert!((500..20_000).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
 }
 
 #[rstest]
@@ -83,7 +83,7 @@ fn a_signal_ends_it_at_once(#[case] signal: Signal, #[case] code: i32) {
         }
     });
     ended.assert_failed(code, &json!({"reason": "signal"}));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -6,40 +6,36 @@ use serde_json::json;
 use crate::run::Supervisor;
 
 #[rstest]
-#[case::quiet("exec sleep 60", 500, 4000)]
-#[case::that_exits_with_0("trap 'exit 0' TERM; while :; do sleep 0.05; done", 500, 4000)]
-#[case::that_ignores_sigterm("trap '' TERM; while :; do sleep 0.05; done", 800, 6000)]
-fn case_72_an_agent_that_is_silent_for_ever_ends_with_124_and_an_event(
-    #[case] script: &str,
-    #[case] from: u64,
-    #[case] to: u64,
-) {
-    let ended = Supervisor::over(script).deadline(500).grace(300).run();
+#[case::quiet("exec sleep 60", 2000)]
+#[case::that_exits_with_0("trap 'exit 0' TERM; while :; do sleep 0.05; done", 2000)]
+#[case::that_ignores_sigterm("trap '' TERM; while :; do sleep 0.05; done", 2300)]
+fn case_72_an_agent_that_is_silent_for_ever_ends_with_124_and_an_event(#[case] script: &str, #[case] from: u64) {
+    let ended = Supervisor::over(script).deadline(2000).grace(300).run();
     ended.assert_ended(124);
-    ended.assert_took(from, to);
+    ended.assert_took(from, 20_000);
     assert!(ended.log.contains("run deadline expired"), "{}", ended.log);
 }
 
 #[test]
 fn fix_0_8_1_a_wedged_agent_that_floods_its_output_ends_with_124_too() {
-    Supervisor::over("trap '' TERM; yes").deadline(500).grace(300).run().assert_ended(124);
+    Supervisor::over("trap '' TERM; yes").deadline(2000).grace(300).run().assert_ended(124);
 }
 
 #[test]
 fn at_the_deadline_an_agent_that_had_its_result_has_not_failed_by_it() {
-    let ended = Supervisor::over("echo \"$1\"; exec sleep 60").deadline(500).grace(30_000).run();
+    let ended = Supervisor::over("echo \"$1\"; exec sleep 60").deadline(2000).grace(30_000).run();
     ended.assert_ended(0);
-    ended.assert_took(500, 6000);
+    ended.assert_took(2000, 20_000);
 }
 
 #[test]
 fn the_deadline_counts_from_the_start_that_the_initializer_left() {
-    let supervisor = Supervisor::over("exec sleep 60").deadline(60_500);
+    let supervisor = Supervisor::over("exec sleep 60").deadline(62_000);
     let start = signalbox_output::deadline::boottime_ms() - 60_000;
     fs::write(supervisor.folder().join(".started-boottime-ms"), start.to_string()).unwrap();
     let ended = supervisor.run();
     ended.assert_ended(124);
-    ended.assert_took(0, 4000);
+    ended.assert_took(0, 20_000);
 }
 
 #[test]

@@ -125,7 +125,9 @@ async fn every_message_of_the_past_told_again_in_any_order_changes_nothing_when_
     in_phase(&world, "b", Phase::Running).await;
     agent(&world, "c").await;
     let listed = change_or_listing(&mut past, "c").await;
-    let writes = async || world.requests(SERVICE).await.into_iter().filter(AuditEvent::is_write).count();
+    // One that is refused is harmless: each names the version that it was computed from.
+    let done = |event: &AuditEvent| event.is_write() && event.code < 300;
+    let writes = async || world.requests(SERVICE).await.into_iter().filter(done).count();
     let before = writes().await;
     for round in 0..3 {
         for (at, message) in listed.iter().enumerate() {
@@ -181,23 +183,4 @@ async fn twenty_runs_end_once_each_though_the_bus_breaks_again_and_again_when_we
         in_phase_within(&world, &format!("run-{number:02}"), Phase::Succeeded, SILENT_LIMIT).await;
     }
     assert_eq!(jobs_created(&world).await, 20);
-}
-
-#[tokio::test]
-async fn experiment_forged() {
-    let world = world().await;
-    let launcher = launcher(&world).await;
-    let _watcher = world.watcher().await;
-    launcher.works().await;
-    let mut run = agent(&world, "run").await;
-    in_phase(&world, "run", Phase::Running).await;
-    run.metadata.resource_version = Some("18446744073709551615".into());
-    run.status = Some(signalbox_types::AgentStatus { phase: Some(Phase::Succeeded), ..Default::default() });
-    let body = signalbox_types::bus::Change::Applied(run).encode().unwrap();
-    let bus = world.bus().await;
-    bus.publish("signalbox.v1.change.agents".to_owned(), body.into()).await.unwrap();
-    bus.flush().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    end(&world, "run", 0).await;
-    in_phase_within(&world, "run", Phase::Succeeded, SILENT_LIMIT).await;
 }

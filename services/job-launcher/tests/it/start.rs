@@ -97,6 +97,20 @@ async fn case_6_a_template_without_a_container_agent_fails_the_run_with_its_reas
 }
 
 #[tokio::test]
+async fn case_19_an_agent_with_the_longest_name_gets_its_job_and_pod_when_we_play_the_kubelet() {
+    let world = world().await;
+    let _services = (world.watcher().await, launcher(&world).await);
+    let name = format!("{}a.{}", "a.b-".repeat(60), "c".repeat(11));
+    assert_eq!(name.len(), 253);
+    agent(&world, &name).await;
+    let job = in_phase(&world, &name, Phase::Running).await.status.unwrap().job_name.unwrap();
+    assert!(job.len() <= 63 && job.starts_with("agent-job-a.b-"), "{job}");
+    end(&world, &name, 0).await;
+    in_phase(&world, &name, Phase::Succeeded).await;
+    assert_eq!(jobs_created(&world).await, 1);
+}
+
+#[tokio::test]
 async fn case_23_a_secret_that_is_not_there_ends_the_run_at_its_deadline_when_we_play_the_kubelet() {
     let world = world().await;
     let _services = (world.watcher().await, launcher(&world).await);

@@ -109,7 +109,11 @@ fn case_16_an_empty_prompt_is_an_empty_argument() {
 #[case::case_17_0_is_one_minute(Some(0), 60, "50000")]
 #[case::negative(Some(-5), 60, "50000")]
 #[case::absent(None, 1800, "1790000")]
-#[case::case_18_2147483647_is_the_longest_that_the_job_controller_can_count(Some(2_147_483_647), 9_223_372_020, "9223372010000")]
+#[case::case_18_2147483647_is_the_longest_that_the_job_controller_can_count(
+    Some(2_147_483_647),
+    9_223_372_020,
+    "9223372010000"
+)]
 #[case::the_largest(Some(i64::MAX), 9_223_372_020, "9223372010000")]
 fn fix_115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] seconds: i64, #[case] millis: &str) {
     let mut objects = Objects::bare();

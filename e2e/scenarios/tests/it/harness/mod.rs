@@ -9,7 +9,7 @@ mod scene;
 mod site;
 
 pub use self::{
-    audit::requests,
+    audit::{Request, requests},
     events::lifecycle,
     leader::How,
     scene::{STEP, Scene, agent_state, ending, output, paused},

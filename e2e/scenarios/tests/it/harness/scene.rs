@@ -1,8 +1,16 @@
-use std::{fmt::Debug, path::PathBuf, time::Duration};
+use std::{
+    fmt::Debug,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{ContainerState, Pod},
+    api::{
+        batch::v1::Job,
+        core::v1::{ContainerState, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -10,7 +18,7 @@ use kube::{
     runtime::wait::await_condition,
 };
 use signalbox_testkit::wait_for;
-use signalbox_types::{Agent, AgentSpec, Phase, names};
+use signalbox_types::{Agent, AgentSpec, Phase, Timestamp, names};
 use tokio::{
     sync::MutexGuard,
     time::{sleep, timeout},
@@ -34,6 +42,7 @@ pub struct Scene {
     /// Everything.
     pub client: Client,
     pub site: &'static Site,
+    began: Instant,
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
@@ -55,7 +64,7 @@ impl Scene {
         site.deployed().await;
         let client = Client::try_default().await.expect("KUBECONFIG leads to a cluster");
         let name = format!("{title}-{:06x}", rand::random::<u32>() & 0xff_ffff);
-        Self { name, client, site, _turn: turn }
+        Self { name, client, site, began: Instant::now(), _turn: turn }
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -121,13 +130,23 @@ impl Scene {
         ended.await.expect("an Agent that has ended")
     }
 
-    /// Waits until the agent of a run is at work.
+    /// Waits until the agent of a run is at work, or has been already.
     pub async fn at_work(&self, agent: &str) -> Pod {
         let pod = self.pod_of(agent).await.name_any();
         let running = self.until(&pod, "the agent at work", STEP, |pod: Option<&Pod>| {
-            agent_state(pod).is_some_and(|state| state.running.is_some())
+            agent_state(pod).is_some_and(|state| state.running.is_some() || state.terminated.is_some())
         });
         running.await.expect("a running pod")
+    }
+
+    /// Seconds from the start of a run's Job to that of its initializer.
+    pub async fn seconds_to_start(&self, agent: &str) -> f64 {
+        let pod = self.pod_of(agent).await.name_any();
+        let started = self.until(&pod, "the initializer at work", STEP, |pod: Option<&Pod>| init_start(pod).is_some());
+        let started = started.await.as_ref().and_then(|pod| init_start(Some(pod))).expect("a start");
+        let job = self.api::<Job>().get(&names::job_name(agent)).await.expect("the Job");
+        let job = job.status.and_then(|status| status.start_time).expect("a start");
+        Timestamp::new(started.0).seconds_since(Timestamp::new(job.0))
     }
 
     /// The pod of a run, as soon as there is one.
@@ -199,6 +218,8 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
+        // Shown with --show-output.
+        eprintln!("scene {} took {:.1?}", self.name, self.began.elapsed());
         if !std::thread::panicking() {
             return;
         }
@@ -221,6 +242,13 @@ pub async fn paused<T, S>(ask: impl Future<Output = Result<T, S>>) -> Result<T, 
 pub fn agent_state(pod: Option<&Pod>) -> Option<&ContainerState> {
     let statuses = pod?.status.as_ref()?.container_statuses.as_ref()?;
     statuses.iter().find(|status| status.name == names::CONTAINER_AGENT)?.state.as_ref()
+}
+
+fn init_start(pod: Option<&Pod>) -> Option<Time> {
+    let statuses = pod?.status.as_ref()?.init_container_statuses.as_ref()?;
+    let state = statuses.first()?.state.as_ref()?;
+    let ended = || state.terminated.as_ref().and_then(|ended| ended.started_at.clone());
+    state.running.as_ref().and_then(|running| running.started_at.clone()).or_else(ended)
 }
 
 /// The output of a run.
