@@ -204,22 +204,21 @@ async fn case_26_a_quota_keeps_the_run_pending_until_there_is_room() {
 async fn case_26_a_run_whose_job_is_refused_lets_younger_ones_pass_when_the_api_server_is_scripted() {
     let world = world_with(json!({"maxConcurrentRuns": 1})).await;
     station(&world, "other", json!({"maxConcurrentRuns": 1})).await;
-    // Which of two runs a quota hits cannot be chosen; here it is the oldest, for ever.
     let gate = Gate::before(world.namespace.plane()).await;
-    let mut first = true;
-    gate.rule(move |asked| match asked.is("POST", "/jobs") && std::mem::take(&mut first) {
-        true => Act::Answer(403, json!({"kind": "Status", "code": 403, "message": "exceeded quota"}).to_string()),
-        false => Act::Pass,
+    // Which of two runs a quota hits cannot be chosen; here it is the oldest, and it is kept from a second try.
+    let status = |code: u16| json!({"kind": "Status", "code": code, "message": "exceeded quota"}).to_string();
+    let mut refused = false;
+    gate.rule(move |asked| {
+        if asked.is("POST", "/jobs") && !std::mem::replace(&mut refused, true) {
+            return Act::Answer(403, status(403));
+        }
+        if refused && asked.is("GET", "/agents/a-refused") { Act::Answer(500, status(500)) } else { Act::Pass }
     });
     let launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
     launcher.works().await;
     let _watcher = world.watcher().await;
     agent(&world, "a-refused").await;
     eventually("the Job is refused", LIMIT, || async { gate.count("POST", "/jobs") == 1 }).await;
-    gate.rule(|asked| match asked.is("GET", "/agents/a-refused") {
-        true => Act::Answer(500, json!({"kind": "Status", "code": 500, "message": "not now"}).to_string()),
-        false => Act::Pass,
-    });
     agent(&world, "b-same-station").await;
     agent_with(&world, "c-other-station", json!({"spec": {"stationRef": "other"}})).await;
     in_phase(&world, "b-same-station", Phase::Running).await;

@@ -34,6 +34,10 @@ impl Site {
 
     /// Deploys it, once a process. One that did not come up is not tried again by the next scenario.
     pub async fn deployed(&'static self) {
+        assert!(
+            std::env::var_os("KUBECONFIG").is_some(),
+            "KUBECONFIG is not set: these scenarios need a cluster, run `make e2e`"
+        );
         let deployed = tokio::task::spawn_blocking(|| self.deployed.get_or_init(|| self.deploy()).clone());
         if let Err(why) = deployed.await.expect("the deployment ends") {
             panic!("{} is not there: {why}", self.namespace);
