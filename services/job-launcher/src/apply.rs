@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 use signalbox_runtime::write::{WriteError, Writer};
 use signalbox_types::{Agent, ObjectId, names};
 
-use crate::{
-    metrics::RunMetrics,
-    world::{World, is_owned_by},
-};
+use crate::{metrics::RunMetrics, world::World};
 
 /// Why a reconcile stopped. It is tried again; nothing is lost by it.
 #[derive(Debug, thiserror::Error)]
@@ -59,11 +56,8 @@ impl Apply {
 
     /// Asks live whether the Job of that name is the Agent's.
     pub(crate) async fn adopt_job(&self, agent: &Agent, name: &str) -> Result<(), Error> {
-        let held = self.world.jobs.live(name).await.map_err(|error| Error::Read("Job", error))?;
-        match held {
-            Some(job) if is_owned_by(&job, agent) => Ok(()),
-            _ => Err(Error::JobNameTaken(name.to_owned())),
-        }
+        let owned = self.world.owns_job(agent, name).await.map_err(|error| Error::Read("Job", error))?;
+        if owned { Ok(()) } else { Err(Error::JobNameTaken(name.to_owned())) }
     }
 
     /// Asks the API server whether it would take the Job, without creating it.

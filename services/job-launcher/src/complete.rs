@@ -13,7 +13,7 @@ use crate::{
     metrics::FailureKind,
     plan,
     reconcile::Launcher,
-    world::is_owned_by,
+    world::{is_owned_by, job_name},
 };
 
 /// How long after its Job's end a log that cannot be read now is asked for again. A kubelet that restarts is back by
@@ -25,11 +25,10 @@ impl Launcher {
     /// on; else it is lost (T10).
     pub(crate) async fn find_job(&self, agent: &Agent) -> Result<(), Error> {
         let name = job_name(agent);
-        let job = self.world.jobs.live(&name).await.map_err(|error| Error::Read("Job", error))?;
-        match job {
-            Some(job) if is_owned_by(&job, agent) => Ok(()),
-            _ => self.end(agent, &name, outcome::completion(None, None, None)).await,
+        if self.world.owns_job(agent, &name).await.map_err(|error| Error::Read("Job", error))? {
+            return Ok(());
         }
+        self.end(agent, &name, outcome::completion(None, None, None)).await
     }
 
     /// The Job has ended: reads what its pod left, and writes the end of the run.
@@ -95,10 +94,6 @@ impl Launcher {
         tracing::info!(agent = name, job, phase, exit_code = code, reason, "Agent ended");
         Ok(())
     }
-}
-
-fn job_name(agent: &Agent) -> String {
-    agent.recorded_job().map_or_else(|| names::job_name(&agent.name_any()), str::to_owned)
 }
 
 /// When the Job's last condition came true.

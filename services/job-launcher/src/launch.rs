@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use signalbox_agents::{admission::Admission, job::JobOptions};
 use signalbox_runtime::{list::Only, telemetry, write::WriteError};
-use signalbox_types::{Agent, Station, Timestamp, names};
+use signalbox_types::{Agent, Station, Timestamp, names, resource_version};
 
 use crate::{
     apply::Error,
@@ -13,7 +13,6 @@ use crate::{
     plan::{self, Failure},
     reconcile::Launcher,
     reservations::Reservation,
-    world,
 };
 
 /// Victims that one admission may delete: more than one only where a Station's limit was lowered under Replace.
@@ -37,7 +36,7 @@ impl Launcher {
         let recipe = station.as_ref().zip(definition.as_ref());
         match (plan::start(&live, recipe, &options), recipe) {
             (Ok(job), Some((station, definition))) => {
-                self.world.set_validated(&live, (world::version(station), world::version(definition)));
+                self.world.set_validated(&live, (resource_version(station), resource_version(definition)));
                 self.admit(&live, station, &job).await
             }
             (Err(failure), _) => self.fail(&live, failure).await,

@@ -103,7 +103,7 @@ pub(crate) fn start(
     // Neither batch-runner nor realtime-gateway exists yet.
     let switches = Switches { batch: false, realtime: false };
     validate::execution(&run, &switches).map_err(|rejection| invalid(rejection.to_string()))?;
-    job::build(&run, options).map_err(|error| invalid(format!("{}{error}", names::INVALID_RUN_PREFIX)))
+    job::build(&run, options).map_err(|error| invalid(error.failure_reason()))
 }
 
 /// The status of a run that ends before it starts.

@@ -2,9 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
+
+use signalbox_runtime::sync::lock;
 
 /// The API server's request limit: a POST without an answer may still be carried out for so long.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
@@ -44,7 +46,7 @@ impl Reservations {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -11,9 +11,10 @@ use kube::{Resource, ResourceExt};
 use signalbox_agents::{
     admission::{self, Admission, Peer},
     outcome::{JobOutcome, job_outcome},
+    owned_by,
 };
-use signalbox_runtime::store::Kind;
-use signalbox_types::{Agent, AgentDefinition, Phase, Station, StationSpec, names};
+use signalbox_runtime::{store::Kind, sync::lock};
+use signalbox_types::{Agent, AgentDefinition, Phase, Station, StationSpec, names, resource_version};
 
 use crate::{
     plan::{JobView, View},
@@ -72,8 +73,12 @@ impl World {
 
     /// The Job of an Agent, by its name and its owner's uid: never by a label, which is shortened.
     pub(crate) fn job_of(&self, agent: &Agent) -> Option<Arc<Job>> {
-        let name = agent.recorded_job().map_or_else(|| names::job_name(&agent.name_any()), str::to_owned);
-        self.jobs.get(&name).filter(|job| is_owned_by(&**job, agent))
+        self.jobs.get(&job_name(agent)).filter(|job| is_owned_by(&**job, agent))
+    }
+
+    /// Asks live whether the Job of that name is there and the Agent's; the answer is in the Store then.
+    pub(crate) async fn owns_job(&self, agent: &Agent, name: &str) -> Result<bool, kube::Error> {
+        Ok(self.jobs.live(name).await?.is_some_and(|job| is_owned_by(&job, agent)))
     }
 
     /// The pods of a Job that the Store has.
@@ -115,7 +120,7 @@ impl World {
     fn must_wait(&self, agent: &Agent) -> bool {
         let Some(station) = self.stations.get(&agent.spec.station_ref) else { return false };
         let Some(definition) = self.definitions.get(&station.spec.agent_def_ref) else { return false };
-        let recipe = (version(&*station), version(&*definition));
+        let recipe = (resource_version(&*station), resource_version(&*definition));
         let uid = agent.uid().unwrap_or_default();
         if self.memory().validated.get(&uid) != Some(&recipe) {
             return false;
@@ -147,17 +152,16 @@ impl World {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 }
 
 /// True if `owner` is the controller of `object`, by uid.
 pub(crate) fn is_owned_by(object: &impl Resource<DynamicType = ()>, owner: &impl Resource<DynamicType = ()>) -> bool {
-    let controller = object.owner_references().iter().find(|reference| reference.controller == Some(true));
-    controller.is_some_and(|reference| Some(reference.uid.as_str()) == owner.meta().uid.as_deref())
+    owned_by(object.meta(), owner.meta().uid.as_deref().unwrap_or_default())
 }
 
-/// The version of an object as a number.
-pub(crate) fn version(object: &impl Resource<DynamicType = ()>) -> u64 {
-    signalbox_types::resource_version(object)
+/// The name of an Agent's Job: as its status has it, else as it is derived.
+pub(crate) fn job_name(agent: &Agent) -> String {
+    agent.recorded_job().map_or_else(|| names::job_name(&agent.name_any()), str::to_owned)
 }

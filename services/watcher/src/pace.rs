@@ -1,12 +1,13 @@
 //! At most one watch in [`PAUSE`]: kube's watcher asks for the next as soon as one has ended.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use http::Request;
 use kube::{Client, client::Body};
+use signalbox_runtime::sync::lock;
 use tokio::time::{Instant, sleep_until};
 
 /// Between the starts of two watches of a kind, `docs/contract/agents.md` section 7. A watch lasts for minutes, so this
@@ -35,7 +36,7 @@ fn is_watch(request: &Request<Body>) -> bool {
 
 /// When a watch that is asked for at `now` may start.
 fn next(due: &Mutex<Instant>, now: Instant) -> Instant {
-    let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut due = lock(due);
     let start = (*due).max(now);
     *due = start + PAUSE;
     start

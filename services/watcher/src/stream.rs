@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures::StreamExt;
@@ -11,7 +11,7 @@ use kube::{
     core::DeserializeGuard,
     runtime::watcher::{self, Error, Event, watcher},
 };
-use signalbox_runtime::{bus::Bus, service::Service, telemetry};
+use signalbox_runtime::{bus::Bus, service::Service, sync::lock, telemetry};
 use signalbox_types::{
     Agent, Watched,
     bus::{Change, change_subject},
@@ -136,8 +136,4 @@ async fn publish<K: Watched>(bus: &Bus, step: Step<K>) {
     }
     .instrument(span)
     .await;
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

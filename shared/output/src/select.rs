@@ -1,9 +1,6 @@
 //! Which lines of the agent reach the sinks: `docs/contract/agents.md` section 12.3.
 
-use signalbox_types::Select;
-
-/// The events of the contract's `output.select`.
-const EVENTS: &[&str] = &["tool_call", "message", "tool_result", "result", "usage"];
+use signalbox_types::{SELECT_EVENTS, Select};
 
 /// What a line of the agent is, as its vendor's rules say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +22,7 @@ impl Selectors {
     /// a recipe whose rules are all misspelt must not lose its events.
     pub fn new(rules: Vec<Select>) -> Self {
         let (known, unknown): (Vec<_>, Vec<_>) =
-            rules.into_iter().partition(|rule| EVENTS.contains(&rule.event.as_str()));
+            rules.into_iter().partition(|rule| SELECT_EVENTS.contains(&rule.event.as_str()));
         for rule in &unknown {
             tracing::warn!("output.select: no event is called {:?}; this rule is dropped", rule.event);
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,7 @@ use signalbox_types::Watched;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, sync::lock};
 
 /// Objects at work at the same time. Each spends its time waiting for the API server, so this is about how many
 /// requests one service has open, not about processors.
@@ -114,10 +114,6 @@ fn on_error<R: Reconcile>(object: Arc<R::Object>, error: &R::Error, context: Arc
 /// The pause after that many errors in a row.
 fn backoff(failures: u32) -> Duration {
     BACKOFF_BASE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,5 +12,6 @@ pub mod metrics;
 pub mod service;
 pub mod shutdown;
 pub mod store;
+pub mod sync;
 pub mod telemetry;
 pub mod write;

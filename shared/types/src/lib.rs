@@ -17,7 +17,8 @@ mod time;
 pub use agent::{Agent, AgentSpec, AgentStatus, BatchProvider, InputFile, Phase};
 pub use definition::{
     AgentDefinition, AgentDefinitionSpec, Batch, Conversation, EnvVar, Execution, McpServer, McpTransport, OnTimeout,
-    Output, OutputFormat, PermissionMode, Realtime, Repo, Resources, SecretVar, Select, Sink, SinkType, Upload, Watch,
+    Output, OutputFormat, PermissionMode, Realtime, Repo, Resources, SELECT_EVENTS, SecretVar, Select, Sink, SinkType,
+    Upload, Watch,
 };
 pub use kinds::{ObjectId, Watched, resource_version};
 pub use station::{ConcurrencyPolicy, Station, StationSpec};

@@ -10,7 +10,7 @@ mod feeds;
 mod properties;
 mod table;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use kube::{Api, Client, Error, core::DeserializeGuard, runtime::reflector};
 use signalbox_types::Watched;
@@ -22,7 +22,10 @@ pub use self::{
     feeds::{Feeds, Told},
     table::{Ask, Key, Listing, Table, Transition, key_of},
 };
-use crate::list::{self, Only};
+use crate::{
+    list::{self, Only},
+    sync::lock,
+};
 
 /// What a Store tells of a kind.
 #[derive(Debug)]
@@ -128,8 +131,7 @@ impl<K: Watched> Kind<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table<K>> {
-        // A panic elsewhere leaves a table that the next listing repairs.
-        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.table)
     }
 }
 
