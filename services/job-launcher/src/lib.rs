@@ -1,7 +1,7 @@
 //! Agents that run in a Job: Pending to Running to their end, by the transitions T1 to T11 and T18 of
 //! `docs/contract/agents.md` section 4.
 //!
-//! A reconcile gathers a [`world`](world::World) view, [`plan`]s, and [`apply`](apply::Apply)s. What is irrevocable is
+//! A reconcile gathers a view of the `world`, makes a `plan`, and `apply` carries it out. What is irrevocable is
 //! decided on live reads (`docs/decisions/`): the Store only says when to look.
 
 mod apply;

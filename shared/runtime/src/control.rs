@@ -46,7 +46,7 @@ pub type Queue<K> = mpsc::UnboundedSender<ObjectRef<K>>;
 /// Where they come out.
 pub type Queued<K> = mpsc::UnboundedReceiver<ObjectRef<K>>;
 
-/// Runs the loop until `ended`, then hears out what has begun, for [`WIND_DOWN`] at most.
+/// Runs the loop until `ended`, then hears out what has begun, for 600 ms at most.
 pub async fn run<R: Reconcile>(
     reconciler: Arc<R>,
     store: Store<R::Object>,

@@ -21,5 +21,5 @@ pub use definition::{
     Upload, Watch,
 };
 pub use kinds::{ObjectId, Watched, resource_version};
-pub use station::{ConcurrencyPolicy, Station, StationSpec};
+pub use station::{ConcurrencyPolicy, MAX_DEADLINE_MINUTES, Station, StationSpec};
 pub use time::Timestamp;
