@@ -157,6 +157,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
         at: Instant::now(),
     };
     let mut released = shared.releases.subscribe();
+    // Before the rule: a watch that an earlier rule let through is ended too, though its answer is still on its way.
+    let drops = shared.drops.subscribe();
     let act = (lock(&shared.rule))(&asked);
     lock(&shared.asked).push(asked);
     match act {
@@ -165,17 +167,17 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
             let _ = released.changed().await;
             answer(code, body)
         }
-        Act::Pass => forward(&shared, &head, &body).await,
+        Act::Pass => forward(&shared, &drops, &head, &body).await,
         Act::Twice => {
-            forward(&shared, &head, &body).await;
-            forward(&shared, &head, &body).await
+            forward(&shared, &drops, &head, &body).await;
+            forward(&shared, &drops, &head, &body).await
         }
         Act::HoldRequest => {
             let _ = released.changed().await;
-            forward(&shared, &head, &body).await
+            forward(&shared, &drops, &head, &body).await
         }
         Act::HoldAnswer => {
-            let answer = forward(&shared, &head, &body).await;
+            let answer = forward(&shared, &drops, &head, &body).await;
             let _ = released.changed().await;
             answer
         }
@@ -186,7 +188,12 @@ fn answer(code: u16, body: String) -> Response {
     (StatusCode::from_u16(code).unwrap(), [(CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn forward(shared: &Shared, head: &axum::http::request::Parts, body: &Bytes) -> Response {
+async fn forward(
+    shared: &Shared,
+    drops: &watch::Receiver<u64>,
+    head: &axum::http::request::Parts,
+    body: &Bytes,
+) -> Response {
     let mut request = http::Request::new(kube::client::Body::from(body.to_vec()));
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
@@ -198,7 +205,7 @@ async fn forward(shared: &Shared, head: &axum::http::request::Parts, body: &Byte
     match shared.upstream.send(request).await {
         Ok(mut answer) => {
             answer.headers_mut().remove(TRANSFER_ENCODING);
-            let mut drops = shared.drops.subscribe();
+            let mut drops = drops.clone();
             let dropped = async move { drops.changed().await.is_ok() };
             answer.map(|body| Body::from_stream(Body::new(body).into_data_stream().take_until(Box::pin(dropped))))
         }
