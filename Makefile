@@ -48,6 +48,10 @@ static: setup ## Build the programs of the images as static binaries into target
 check: setup ## Format, lints, licences, generated files, manifests, scripts
 	@scripts/check
 
+.PHONY: cases
+cases: ## The table of the contract's numbered cases and their tests; fails on a case without one
+	@scripts/cases
+
 .PHONY: generate
 generate: ## Write k8s/crds from the types
 	@cargo run -q --locked -p signalbox-types --example crdgen k8s/crds

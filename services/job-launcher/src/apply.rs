@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use kube::{
     ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
 use signalbox_runtime::write::{WriteError, Writer};
@@ -77,6 +77,24 @@ impl Apply {
         let api = self.writer.api();
         self.patched("status patch", &name, api.patch_status(&name, &params, &patch)).await?;
         self.metrics.status_patches.inc();
+        Ok(())
+    }
+
+    /// Deletes the Job, and in the background its pod. One that is gone already is no error.
+    pub(crate) async fn delete_job(&self, job: &Job) -> Result<(), Error> {
+        let preconditions = Preconditions { uid: job.uid(), resource_version: None };
+        // Said outright: what the API server would do for a Job by default is to leave its pods running.
+        let params = DeleteParams::background().preconditions(preconditions);
+        let (name, api) = (job.name_any(), self.writer.api::<Job>());
+        let question = self.world.jobs.ask();
+        match self.writer.send("Job delete", api.delete(&name, &params)).await {
+            Ok(_) => question.absent(&name),
+            Err(error) if matches!(error.code(), Some(404 | 409)) => question.absent(&name),
+            Err(error) => {
+                self.writer.look_again(&self.world.jobs, &name).await;
+                return Err(error.into());
+            }
+        }
         Ok(())
     }
 

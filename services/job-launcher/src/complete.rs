@@ -4,16 +4,20 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt;
 use signalbox_agents::outcome::{self, Completion, PodResult};
 use signalbox_runtime::list::Only;
-use signalbox_types::{Agent, Phase, Timestamp, names};
+use signalbox_types::{
+    Agent, Phase, Timestamp, Usage,
+    names::{self, CONTAINER_AGENT},
+};
+use signalbox_vendors::Vendor;
 
 use crate::{
     apply::Error,
     clock::now,
-    log::{self, Log},
+    log::{self, Log, Reading, RunLog},
     metrics::FailureKind,
     plan,
     reconcile::Launcher,
-    world::{is_owned_by, job_name},
+    world::is_owned_by,
 };
 
 /// How long after its Job's end a log that cannot be read now is asked for again. A kubelet that restarts is back by
@@ -21,27 +25,19 @@ use crate::{
 const LOG_PATIENCE_SECONDS: f64 = 120.0;
 
 impl Launcher {
-    /// The Store lacks the Job of a Running Agent. Asked live: if it is there the answer is in the Store now and leads
-    /// on; else it is lost (T10).
-    pub(crate) async fn find_job(&self, agent: &Agent) -> Result<(), Error> {
-        let name = job_name(agent);
-        if self.world.owns_job(agent, &name).await.map_err(|error| Error::Read("Job", error))? {
-            return Ok(());
-        }
-        self.end(agent, &name, outcome::completion(None, None, None)).await
-    }
-
     /// The Job has ended: reads what its pod left, and writes the end of the run.
     pub(crate) async fn complete(&self, agent: &Agent) -> Result<(), Error> {
         let Some(job) = self.world.job_of(agent) else { return Ok(()) };
         let pod = self.find_pod(&job).await?;
-        let result = pod.as_ref().map(outcome::pod_result);
+        let result = pod.as_ref().map(outcome::pod_result).or_else(|| self.world.gone(&job));
         let log = match (&pod, result) {
             (Some(pod), Some(result)) => self.read_log(&job, pod, result).await?,
             _ => None,
         };
-        let completion = outcome::completion(Some(&job), result, log);
-        self.end(agent, &job.name_any(), completion).await
+        let (output, usage) = log.map_or((None, None), |log| (Some(log.text), log.usage));
+        let started = result.is_some_and(|result| result.container == CONTAINER_AGENT && result.exit_code.is_some());
+        let Some(completion) = outcome::completion(Some(&job), result, output) else { return Ok(()) };
+        self.end(agent, &job.name_any(), End { completion, kind: None, started, usage }).await
     }
 
     /// The newest pod of the Job. The Store's is good if it has ended; it may lag behind the Job, so else it is asked
@@ -55,16 +51,36 @@ impl Launcher {
         if held.as_ref().is_some_and(|pod| outcome::pod_result(pod).exit_code.is_some()) {
             return Ok(held);
         }
-        let labels = format!("{}={}", names::LABEL_JOB_NAME, job.name_any());
-        let listed = self.world.pods.live_list(Only::Labels(&labels), |pod| is_owned_by(pod, job)).await;
-        listed.map_err(|error| Error::Read("Pods of the Job", error))?;
+        self.look_at_pods(job).await?;
         Ok(newest(&self.world))
     }
 
-    async fn read_log(&self, job: &Job, pod: &Pod, result: PodResult) -> Result<Option<String>, Error> {
+    /// Asks live for the pods of a Job; they are in the Store then.
+    pub(crate) async fn look_at_pods(&self, job: &Job) -> Result<(), Error> {
+        let labels = format!("{}={}", names::LABEL_JOB_NAME, job.name_any());
+        let listed = self.world.pods.live_list(Only::Labels(&labels), |pod| is_owned_by(pod, job)).await;
+        listed.map_err(|error| Error::Read("Pods of the Job", error))
+    }
+
+    /// What a run has printed so far; nothing where it cannot be read now.
+    pub(crate) async fn log_so_far(&self, job: &Job, pod: &Pod) -> Option<RunLog> {
+        let container = outcome::pod_result(pod).container;
+        match log::read(&self.world.pods.api(), &pod.name_any(), container, &self.reading(job)).await {
+            Log::Read(log) => Some(log),
+            Log::Gone | Log::Failed(_) => None,
+        }
+    }
+
+    fn reading(&self, job: &Job) -> Reading {
         let limit = usize::try_from(self.args.max_output_bytes).unwrap_or(usize::MAX);
-        match log::read(&self.world.pods.api(), &pod.name_any(), result.container, limit).await {
-            Log::Read(text) => Ok(Some(text)),
+        let annotation = |name: &str| job.annotations().get(name).map(String::as_str);
+        let vendor = annotation(names::ANNOTATION_MODEL).map(Vendor::route);
+        Reading { limit, vendor, resumed: annotation(names::ANNOTATION_RESUMED).is_some() }
+    }
+
+    async fn read_log(&self, job: &Job, pod: &Pod, result: PodResult) -> Result<Option<RunLog>, Error> {
+        match log::read(&self.world.pods.api(), &pod.name_any(), result.container, &self.reading(job)).await {
+            Log::Read(log) => Ok(Some(log)),
             Log::Gone => Ok(None),
             Log::Failed(error) => {
                 let ended = ended_at(job).map_or(f64::MAX, |at| now().seconds_since(at));
@@ -77,22 +93,44 @@ impl Launcher {
         }
     }
 
-    async fn end(&self, agent: &Agent, job: &str, completion: Option<Completion>) -> Result<(), Error> {
-        let Some(completion) = completion else { return Ok(()) };
-        let now = now();
-        self.apply.patch_status(agent, plan::ended_status(job, &completion, now)).await?;
+    /// Writes the end of a run.
+    pub(crate) async fn end(&self, agent: &Agent, job: &str, end: End) -> Result<(), Error> {
+        let (now, completion) = (now(), &end.completion);
+        let status = plan::ended_status(agent, job, completion, (end.started, end.usage.as_ref()), now);
+        self.apply.patch_status(agent, status).await?;
         let started = agent.status.as_ref().and_then(|status| status.started_at);
         let seconds = started.map(|started| now.seconds_since(started).max(0.0));
         self.apply.metrics.ended(completion.phase, completion.exit_code, seconds);
-        match (completion.phase, completion.failure_reason.as_deref()) {
-            (Phase::Succeeded, None) => {}
-            (Phase::Succeeded, Some(_)) => self.apply.metrics.failed(FailureKind::OutputUnavailable),
-            _ => self.apply.metrics.failed(FailureKind::JobFailed),
+        self.apply.metrics.used(end.usage.as_ref());
+        match (end.kind, completion.phase, completion.failure_reason.as_deref()) {
+            (Some(kind), ..) => self.apply.metrics.failed(kind),
+            (None, Phase::Succeeded, None) => {}
+            (None, Phase::Succeeded, Some(_)) => self.apply.metrics.failed(FailureKind::OutputUnavailable),
+            (None, ..) => self.apply.metrics.failed(FailureKind::JobFailed),
         }
         let reason = completion.failure_reason.as_deref().unwrap_or_default();
         let (name, phase, code) = (agent.name_any(), completion.phase.as_str(), completion.exit_code);
         tracing::info!(agent = name, job, phase, exit_code = code, reason, "Agent ended");
+        self.told.ended(agent, completion);
+        self.world.forget_ended(&agent.uid().unwrap_or_default());
         Ok(())
+    }
+}
+
+/// The end of a run, and what is known of it.
+pub(crate) struct End {
+    pub(crate) completion: Completion,
+    /// What the failure counts as, where it is not the Job's.
+    pub(crate) kind: Option<FailureKind>,
+    /// Whether its agent is known to have started.
+    pub(crate) started: bool,
+    pub(crate) usage: Option<Usage>,
+}
+
+impl End {
+    /// An end before the Job's own.
+    pub(crate) const fn early(completion: Completion, kind: FailureKind) -> Self {
+        Self { completion, kind: Some(kind), started: false, usage: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
-use signalbox_agents::{admission::Admission, job::JobOptions};
+use signalbox_agents::{admission::Admission, conditions::Conditions, job::JobOptions, start::Obstacle};
 use signalbox_runtime::{list::Only, telemetry, write::WriteError};
 use signalbox_types::{Agent, Station, Timestamp, names, resource_version};
 
@@ -57,8 +57,17 @@ impl Launcher {
         match self.world.admit(live, &station.spec) {
             (Admission::Admit, Some(reservation)) => self.create(live, job, reservation).await,
             (Admission::Replace { .. }, _) => self.replace(live, station, job).await,
-            (Admission::Wait | Admission::Admit, _) => Ok(()),
+            (Admission::Wait | Admission::Admit, _) => self.wait(live, station).await,
         }
+    }
+
+    /// T3. That it waits is written once.
+    async fn wait(&self, live: &Agent, station: &Station) -> Result<(), Error> {
+        if let Some(conditions) = plan::station_full(live, station, now()) {
+            self.apply.patch_status(live, plan::noted_status(conditions)).await?;
+            self.told.queued(live);
+        }
+        Ok(())
     }
 
     /// T5. The victim is chosen on a live LIST, and deleted only once the API server has said that it would take the
@@ -73,14 +82,16 @@ impl Launcher {
             let victim = match self.world.admit(live, &station.spec) {
                 (Admission::Admit, Some(reservation)) => return self.create(live, job, reservation).await,
                 (Admission::Replace { victim }, _) => victim,
-                (Admission::Wait | Admission::Admit, _) => return Ok(()),
+                (Admission::Wait | Admission::Admit, _) => return self.wait(live, station).await,
             };
             if !tried && let Err(error) = self.apply.try_job(job).await {
                 return self.refused(live, error).await;
             }
             tried = true;
+            let doomed = self.world.agents.get(&victim.name);
             if self.apply.delete_agent(&victim).await? {
                 self.apply.metrics.failed(FailureKind::Preempted);
+                doomed.iter().for_each(|doomed| self.told.preempted(doomed, live));
                 tracing::info!(agent = live.name_any(), victim = victim.name, "replaced a running Agent");
             }
         }
@@ -99,12 +110,13 @@ impl Launcher {
             Err(error) => return self.refused(live, error).await,
         }
         tracing::info!(agent = live.name_any(), job = name, "Job created");
+        self.told.job_created(live, &name);
         self.set_running(live, &name).await
     }
 
     async fn set_running(&self, live: &Agent, job: &str) -> Result<(), Error> {
         let now = now();
-        self.apply.patch_status(live, plan::running_status(job, now)).await?;
+        self.apply.patch_status(live, plan::running_status(live, job, now)).await?;
         if let Some(created) = live.creation_timestamp() {
             self.apply.metrics.queue.observe(now.seconds_since(Timestamp::new(created.0)).max(0.0));
         }
@@ -122,17 +134,42 @@ impl Launcher {
             }
             _ => {
                 self.world.step_aside(live);
+                self.note_refusal(live, &error).await?;
                 Err(error)
             }
         }
     }
 
-    async fn fail(&self, live: &Agent, failure: Failure) -> Result<(), Error> {
-        self.apply.patch_status(live, plan::failed_status(&failure.reason, now())).await?;
+    /// Says why an Agent that has its slot is not started.
+    async fn note_refusal(&self, live: &Agent, error: &Error) -> Result<(), Error> {
+        let Some(obstacle) = refusal(error) else { return Ok(()) };
+        let conditions = Conditions::of(live).not_started(&obstacle.reason, &obstacle.message, now());
+        if conditions.changed() {
+            self.apply.patch_status(live, plan::noted_status(conditions)).await?;
+            self.told.not_started(live, &obstacle.reason, &obstacle.message);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn fail(&self, live: &Agent, failure: Failure) -> Result<(), Error> {
+        self.apply.patch_status(live, plan::failed_status(live, &failure, now())).await?;
         self.apply.metrics.ended(signalbox_types::Phase::Failed, 1, None);
         self.apply.metrics.failed(failure.kind);
-        self.world.forget(&live.uid().unwrap_or_default());
+        self.world.forget_ended(&live.uid().unwrap_or_default());
         tracing::info!(agent = live.name_any(), reason = failure.reason, "Agent failed before its start");
+        self.told.failed_before_start(live, &failure);
         Ok(())
+    }
+}
+
+/// What stands against a Job that the API server did not take.
+fn refusal(error: &Error) -> Option<Obstacle> {
+    match error {
+        Error::JobNameTaken(_) => Some(Obstacle::new("JobNameTaken", &error.to_string())),
+        Error::Write(WriteError::Refused { status, .. }) if status.code == 403 => {
+            let quota = status.message.contains("exceeded quota");
+            Some(Obstacle::new(if quota { "QuotaExceeded" } else { "JobCreateFailed" }, &status.message))
+        }
+        Error::Write(_) | Error::Read(..) => None,
     }
 }

@@ -6,6 +6,7 @@
 
 mod apply;
 mod args;
+mod cancel;
 mod clock;
 mod complete;
 mod launch;
@@ -14,15 +15,19 @@ mod metrics;
 mod plan;
 mod reconcile;
 mod reservations;
+mod told;
 mod triggers;
+mod waiting;
 mod world;
 
 use std::sync::Arc;
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::Api;
 use signalbox_runtime::{
     control,
     lease::Term,
+    recorder::Recorder,
     service::{Service, parse_and_run},
     store::{FeedMetrics, Feeds},
     write::Writer,
@@ -31,7 +36,7 @@ use signalbox_types::{Agent, AgentDefinition, Station};
 use tokio::sync::mpsc;
 
 pub use self::args::Args;
-use self::{apply::Apply, metrics::RunMetrics, reconcile::Launcher, triggers::Triggers, world::World};
+use self::{apply::Apply, metrics::RunMetrics, reconcile::Launcher, told::Told, triggers::Triggers, world::World};
 
 /// Parses the arguments and serves until SIGTERM.
 pub fn main() -> anyhow::Result<()> {
@@ -60,7 +65,9 @@ async fn work(service: Service, args: Args, metrics: RunMetrics, feed_metrics: F
     let triggers = Triggers::new(world.clone(), queue);
     let writer = Writer::new(service.clients.writer.clone(), &service.namespace, term.clone());
     let apply = Apply::new(writer, world.clone(), metrics);
-    let launcher = Arc::new(Launcher { world, apply, args });
+    let events = Api::namespaced(service.clients.reader.clone(), &service.namespace);
+    let told = Told::new(Recorder::new(service.clients.writer.clone(), service.name, &service.identity));
+    let launcher = Arc::new(Launcher { world, apply, events, told, args });
     let loops = control::run(launcher, reader, queued, service.metrics.clone(), term.token());
     tokio::select! {
         fed = feeds.run(loops) => {

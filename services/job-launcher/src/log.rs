@@ -4,32 +4,53 @@ use futures::{AsyncRead, AsyncReadExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Error, api::LogParams};
 use signalbox_output::tail::Tail;
+use signalbox_types::Usage;
+use signalbox_vendors::Vendor;
 
 /// The last lines that are asked for.
 const TAIL_LINES: i64 = 10_000;
+/// The bytes of a log's end in which the CLI's word on tokens and cost is looked for, however few are kept.
+const SEARCHED: usize = 1024 * 1024;
 /// Bytes of one read.
 const CHUNK: usize = 64 * 1024;
 
+/// How the log of a run is read.
+pub(crate) struct Reading {
+    /// The bytes of its end that are kept.
+    pub(crate) limit: usize,
+    /// Whose CLI wrote it, where that is known.
+    pub(crate) vendor: Option<Vendor>,
+    /// Whether the run goes on with an earlier session.
+    pub(crate) resumed: bool,
+}
+
+/// What a log says.
+pub(crate) struct RunLog {
+    /// Its end, capped.
+    pub(crate) text: String,
+    /// Tokens and cost, as the CLI told them.
+    pub(crate) usage: Option<Usage>,
+}
+
 /// What became of reading a log.
 pub(crate) enum Log {
-    /// Its end, capped.
-    Read(String),
+    /// What it says.
+    Read(RunLog),
     /// There is none any more: the pod is gone, or the container never ran.
     Gone,
     /// It could not be read now.
     Failed(Error),
 }
 
-/// Reads the end of the log of `container`, of which at most `limit` bytes are kept. Memory stays near `limit` however
-/// long the lines are.
-pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, limit: usize) -> Log {
+/// Reads the end of the log of `container`. Memory stays near the two limits however long the lines are.
+pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, reading: &Reading) -> Log {
     let mut lines = TAIL_LINES;
     loop {
         let params =
             LogParams { container: Some(container.to_owned()), tail_lines: Some(lines), ..LogParams::default() };
         match pods.log_stream(pod, &params).await {
-            Ok(stream) => match drain(stream, limit).await {
-                Ok(text) => return Log::Read(text),
+            Ok(stream) => match drain(stream, reading).await {
+                Ok(log) => return Log::Read(log),
                 // Ten thousand lines can be over the limit on an answer's size; fewer of them are not.
                 Err(error) if lines > 1 && error.kind() == std::io::ErrorKind::Other => {
                     tracing::warn!(pod, container, lines, %error, "log broke off; asking for fewer lines");
@@ -43,14 +64,19 @@ pub(crate) async fn read(pods: &Api<Pod>, pod: &str, container: &str, limit: usi
     }
 }
 
-async fn drain(stream: impl AsyncRead, limit: usize) -> std::io::Result<String> {
+async fn drain(stream: impl AsyncRead, reading: &Reading) -> std::io::Result<RunLog> {
     let mut stream = std::pin::pin!(stream);
-    let mut tail = Tail::new(limit);
+    let (mut kept, mut searched) = (Tail::new(reading.limit), Tail::new(SEARCHED));
     let mut chunk = vec![0; CHUNK];
     loop {
         match stream.read(&mut chunk).await? {
-            0 => return Ok(tail.finish()),
-            read => tail.push(&chunk[..read]),
+            0 => break,
+            read => {
+                kept.push(&chunk[..read]);
+                searched.push(&chunk[..read]);
+            }
         }
     }
+    let usage = |vendor| signalbox_vendors::usage(vendor, &searched.finish(), reading.resumed);
+    Ok(RunLog { text: kept.finish(), usage: reading.vendor.and_then(usage) })
 }

@@ -1,6 +1,13 @@
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, exponential_buckets};
-use signalbox_runtime::metrics::Metrics;
-use signalbox_types::Phase;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use prometheus::{
+    CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, exponential_buckets,
+};
+use signalbox_runtime::{metrics::Metrics, sync::lock};
+use signalbox_types::{Phase, Usage};
 
 /// Why a run failed, as `controller_run_failures_total` counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +22,10 @@ pub(crate) enum FailureKind {
     OutputUnavailable,
     /// T5: the victim.
     Preempted,
+    /// Somebody asked for its end.
+    Canceled,
+    /// Its pod did not start in its Station's time.
+    StartTimeout,
 }
 
 impl FailureKind {
@@ -25,6 +36,8 @@ impl FailureKind {
             Self::JobFailed => "job_failed",
             Self::OutputUnavailable => "output_unavailable",
             Self::Preempted => "preempted",
+            Self::Canceled => "canceled",
+            Self::StartTimeout => "start_timeout",
         }
     }
 }
@@ -39,7 +52,13 @@ pub(crate) struct RunMetrics {
     completed: IntCounterVec,
     duration: HistogramVec,
     failures: IntCounterVec,
+    tokens: IntCounterVec,
+    cost: CounterVec,
+    models: Arc<Mutex<BTreeSet<String>>>,
 }
+
+/// Models that are told apart. They come from what a CLI prints, so a run could invent any number of them.
+const MAX_MODELS: usize = 64;
 
 impl RunMetrics {
     pub(crate) fn register(metrics: &Metrics) -> Result<Self, prometheus::Error> {
@@ -49,6 +68,8 @@ impl RunMetrics {
         let queue = HistogramOpts::new("controller_run_queue_seconds", "From the Agent's creation to its Job's.")
             .buckets(exponential_buckets(1.0, 2.0, 10)?);
         let failures = Opts::new("controller_run_failures_total", "Runs that failed or lost their output, by kind.");
+        let tokens = Opts::new("controller_run_tokens_total", "Tokens that CLIs reported, by model and type.");
+        let cost = Opts::new("controller_run_cost_usd_total", "US dollars that CLIs reported, by model.");
         Ok(Self {
             jobs_created: metrics
                 .register(IntCounter::new("controller_jobs_created_total", "Jobs that were created (201).")?)?,
@@ -60,6 +81,9 @@ impl RunMetrics {
             completed: metrics.register(IntCounterVec::new(completed, &["phase", "exit_code"])?)?,
             duration: metrics.register(HistogramVec::new(duration, &["phase"])?)?,
             failures: metrics.register(IntCounterVec::new(failures, &["kind"])?)?,
+            tokens: metrics.register(IntCounterVec::new(tokens, &["model", "type"])?)?,
+            cost: metrics.register(CounterVec::new(cost, &["model"])?)?,
+            models: Arc::default(),
         })
     }
 
@@ -69,6 +93,30 @@ impl RunMetrics {
         if let Some(seconds) = seconds {
             self.duration.with_label_values(&[phase.as_str()]).observe(seconds);
         }
+    }
+
+    /// Counts what a run used.
+    pub(crate) fn used(&self, usage: Option<&Usage>) {
+        let Some(usage) = usage else { return };
+        let model = self.model(usage.model.as_deref().unwrap_or("unknown"));
+        let types = [
+            ("input", usage.input_tokens),
+            ("cached_input", usage.cached_input_tokens),
+            ("output", usage.output_tokens),
+        ];
+        for (kind, tokens) in types {
+            self.tokens.with_label_values(&[&model, kind]).inc_by(tokens.unwrap_or(0));
+        }
+        self.cost.with_label_values(&[&model]).inc_by(usage.cost_usd.filter(|cost| *cost >= 0.0).unwrap_or(0.0));
+    }
+
+    fn model(&self, name: &str) -> String {
+        let mut models = lock(&self.models);
+        if !models.contains(name) && models.len() >= MAX_MODELS {
+            return "other".to_owned();
+        }
+        models.insert(name.to_owned());
+        name.to_owned()
     }
 
     pub(crate) fn failed(&self, kind: FailureKind) {

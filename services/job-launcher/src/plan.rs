@@ -1,17 +1,26 @@
 //! Decisions. Pure: no await, no client, no clock.
 
+use std::time::Duration;
+
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use signalbox_agents::{
     Run,
+    conditions::Conditions,
     job::{self, JobOptions},
-    outcome::Completion,
+    outcome::{Completion, finish},
+    start::{Obstacle, Start},
     validate::{self, Switches},
 };
-use signalbox_types::{Agent, AgentDefinition, Phase, Station, Timestamp, names};
+use signalbox_types::{Agent, AgentDefinition, Phase, Station, Timestamp, Usage, names};
 
 use crate::metrics::FailureKind;
+
+/// How long a pod may take to start before anybody is told why it has not.
+pub(crate) const START_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at a run that does not start and of which nothing is heard.
+pub(crate) const NEXT_LOOK: Duration = Duration::from_secs(10);
 
 /// What the Store knows of an Agent's Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +39,8 @@ pub(crate) struct View {
     pub(crate) job: JobView,
     /// It waits for a slot, was found valid, and there is none.
     pub(crate) must_wait: bool,
+    /// Its pod has not started, or has and the status still says that it has not.
+    pub(crate) start_open: bool,
 }
 
 /// What to do next about an Agent.
@@ -43,6 +54,10 @@ pub(crate) enum Plan {
     Launch,
     /// T4 after a crash: its Job is there, the status does not say so.
     Adopt,
+    /// Somebody asked for its end.
+    Cancel,
+    /// Its pod has not started: say why, or end it.
+    WatchStart,
     /// The Store lacks the Job of a Running Agent: ask for it.
     FindJob,
     /// T8 to T11: its Job has ended.
@@ -58,13 +73,16 @@ pub(crate) fn plan(agent: &Agent, view: View) -> Plan {
     match agent.phase() {
         Phase::Succeeded | Phase::Failed => Plan::Nothing,
         Phase::Pending if view.job != JobView::Absent => Plan::Adopt,
+        Phase::Pending if agent.is_cancel_requested() => Plan::Cancel,
         Phase::Pending if view.must_wait => Plan::Nothing,
         Phase::Pending => Plan::Launch,
         Phase::Running if is_batch(agent) => Plan::Nothing,
         Phase::Running => match view.job {
-            JobView::Absent => Plan::FindJob,
-            JobView::Running => Plan::Nothing,
             JobView::Ended => Plan::Complete,
+            _ if agent.is_cancel_requested() => Plan::Cancel,
+            JobView::Absent => Plan::FindJob,
+            JobView::Running if view.start_open => Plan::WatchStart,
+            JobView::Running => Plan::Nothing,
         },
     }
 }
@@ -81,6 +99,16 @@ fn is_batch(agent: &Agent) -> bool {
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     pub(crate) reason: String,
+}
+
+impl Failure {
+    const fn finish(&self) -> &'static str {
+        match self.kind {
+            FailureKind::MissingRef => finish::MISSING_REFERENCE,
+            FailureKind::Canceled => finish::CANCELED,
+            _ => finish::INVALID_RUN,
+        }
+    }
 }
 
 /// True if the live Agent is still the one that was to be started.
@@ -107,28 +135,158 @@ pub(crate) fn start(
 }
 
 /// The status of a run that ends before it starts.
-pub(crate) fn failed_status(reason: &str, now: Timestamp) -> Value {
-    json!({ "phase": Phase::Failed, "failureReason": reason, "exitCode": 1, "completedAt": now })
+pub(crate) fn failed_status(agent: &Agent, failure: &Failure, now: Timestamp) -> Value {
+    let conditions = Conditions::of(agent).finished(failure.finish(), &failure.reason, now).into_vec();
+    json!({
+        "phase": Phase::Failed,
+        "failureReason": failure.reason,
+        "exitCode": 1,
+        "completedAt": now,
+        "conditions": conditions,
+    })
 }
 
 /// T4: the status of a run whose Job is there.
-pub(crate) fn running_status(job_name: &str, now: Timestamp) -> Value {
-    json!({ "phase": Phase::Running, "jobName": job_name, "startedAt": now })
+pub(crate) fn running_status(agent: &Agent, job_name: &str, now: Timestamp) -> Value {
+    let conditions = Conditions::of(agent).admitted(now).without_started().into_vec();
+    json!({ "phase": Phase::Running, "jobName": job_name, "startedAt": now, "conditions": conditions })
 }
 
-/// T8 to T11: the status of a run whose Job has ended or is lost.
-pub(crate) fn ended_status(job_name: &str, completion: &Completion, now: Timestamp) -> Value {
+/// The status of a run of which only the conditions change.
+pub(crate) fn noted_status(conditions: Conditions) -> Value {
+    json!({ "conditions": conditions.into_vec() })
+}
+
+/// T8 to T11: the status of a run whose Job has ended or is lost. `started` is whether its agent is known to have.
+pub(crate) fn ended_status(
+    agent: &Agent,
+    job_name: &str,
+    completion: &Completion,
+    (started, usage): (bool, Option<&Usage>),
+    now: Timestamp,
+) -> Value {
+    let conditions = Conditions::of(agent);
+    let conditions = if started { conditions.started(now) } else { conditions };
+    let reason = completion.failure_reason.as_deref().unwrap_or_default();
+    let conditions = conditions.finished(completion.finish, reason, now).into_vec();
     let mut status = json!({
         "phase": completion.phase,
         "jobName": job_name,
         "exitCode": completion.exit_code,
         "output": completion.output,
         "completedAt": now,
+        "conditions": conditions,
     });
     if let Some(reason) = &completion.failure_reason {
         status["failureReason"] = json!(reason);
     }
+    if let Some(usage) = usage {
+        status["usage"] = json!(usage);
+    }
     status
+}
+
+/// True if the live Agent is still the one that was to be canceled.
+pub(crate) fn is_cancelable(seen: &Agent, live: &Agent) -> bool {
+    let open = !live.is_terminating() && !live.phase().is_terminal();
+    open && live.uid() == seen.uid() && live.is_cancel_requested() && !is_batch(live)
+}
+
+/// The end of a run that was canceled before its Job was made.
+pub(crate) fn canceled_before_start() -> Failure {
+    Failure { kind: FailureKind::Canceled, reason: names::REASON_CANCELED.to_owned() }
+}
+
+/// The end of a run that was canceled while it ran.
+pub(crate) fn canceled() -> Completion {
+    Completion::failed(names::REASON_CANCELED, 1, String::new(), finish::CANCELED)
+}
+
+/// The end of a run whose pod did not start in its Station's time.
+pub(crate) fn start_timeout(minutes: i64, obstacle: &Obstacle) -> Completion {
+    let Obstacle { reason, message } = obstacle;
+    let colon = if message.is_empty() { "" } else { ": " };
+    let unit = if minutes == 1 { "minute" } else { "minutes" };
+    let reason = format!("not started within {minutes} {unit}: {reason}{colon}{message}");
+    Completion::failed(&reason, 1, String::new(), finish::START_TIMEOUT)
+}
+
+/// The end of a Running run whose Job is gone, where a leader took it away and died before it wrote the end.
+pub(crate) fn taken_away(agent: &Agent, limit: Option<i64>, now: Timestamp) -> Option<(Completion, FailureKind)> {
+    if agent.is_cancel_requested() {
+        return Some((canceled(), FailureKind::Canceled));
+    }
+    let condition = agent.status.as_ref()?.condition(names::CONDITION_STARTED)?;
+    let limit = limit.filter(|limit| is_overdue(*limit, waited(agent, &Start::Starting { since: None }, now)))?;
+    let obstacle = Obstacle::new(&condition.reason, &condition.message);
+    (condition.status == "False").then(|| (start_timeout(limit, &obstacle), FailureKind::StartTimeout))
+}
+
+/// How long a run has waited for its pod, or after its initializer for its agent.
+pub(crate) fn waited(agent: &Agent, start: &Start, now: Timestamp) -> Duration {
+    let prepared = match start {
+        Start::Started => None,
+        Start::Starting { since } | Start::Blocked { since, .. } => *since,
+    };
+    let since = agent.status.as_ref().and_then(|status| status.started_at).max(prepared);
+    since.map_or(Duration::ZERO, |since| Duration::from_secs_f64(now.seconds_since(since).max(0.0)))
+}
+
+/// True once that many minutes are over.
+pub(crate) fn is_overdue(minutes: i64, waited: Duration) -> bool {
+    u64::try_from(minutes).is_ok_and(|minutes| waited.as_secs() >= minutes.saturating_mul(60))
+}
+
+fn left(minutes: i64, waited: Duration) -> Duration {
+    Duration::from_secs(u64::try_from(minutes).unwrap_or(0).saturating_mul(60)).saturating_sub(waited)
+}
+
+/// What stands in the way where neither the pod nor an Event tells: what is recorded stays.
+pub(crate) fn untold(agent: &Agent, has_pod: bool) -> Obstacle {
+    let recorded = agent.status.as_ref().and_then(|status| status.condition(names::CONDITION_STARTED));
+    match recorded.filter(|condition| condition.status == "False") {
+        Some(condition) => Obstacle::new(&condition.reason, &condition.message),
+        None if has_pod => Obstacle::new("ContainerCreating", ""),
+        None => Obstacle::new("PodNotCreated", ""),
+    }
+}
+
+/// What to do about a run whose pod has waited for [`START_PATIENCE`].
+#[derive(Debug, PartialEq)]
+pub(crate) enum StartPlan {
+    /// Write why.
+    Note(Conditions),
+    /// Look again in so long.
+    Wait(Duration),
+    /// End it.
+    Overdue,
+}
+
+/// The next step of a run that does not start, whose Station gives it `limit` minutes.
+pub(crate) fn start_plan(
+    agent: &Agent,
+    obstacle: &Obstacle,
+    waited: Duration,
+    limit: Option<i64>,
+    now: Timestamp,
+) -> StartPlan {
+    let conditions = Conditions::of(agent).not_started(&obstacle.reason, &obstacle.message, now);
+    if conditions.changed() {
+        return StartPlan::Note(conditions);
+    }
+    match limit {
+        Some(limit) if is_overdue(limit, waited) => StartPlan::Overdue,
+        Some(limit) => StartPlan::Wait(NEXT_LOOK.min(left(limit, waited))),
+        None => StartPlan::Wait(NEXT_LOOK),
+    }
+}
+
+/// The condition of a run that its Station has no slot for, if it has not got it yet.
+pub(crate) fn station_full(agent: &Agent, station: &Station, now: Timestamp) -> Option<Conditions> {
+    let limit = station.spec.concurrency_limit().unwrap_or_default();
+    let name = station.name_any();
+    let message = format!("Station {name} runs {limit} at a time; see kubectl signalbox explain {}", agent.name_any());
+    Some(Conditions::of(agent).station_full(&message, now)).filter(Conditions::changed)
 }
 
 #[cfg(test)]
@@ -150,13 +308,17 @@ mod tests {
         .unwrap()
     }
 
+    const fn view(job: JobView, must_wait: bool) -> View {
+        View { job, must_wait, start_open: false }
+    }
+
     const VIEWS: [View; 6] = [
-        View { job: JobView::Absent, must_wait: false },
-        View { job: JobView::Absent, must_wait: true },
-        View { job: JobView::Running, must_wait: false },
-        View { job: JobView::Running, must_wait: true },
-        View { job: JobView::Ended, must_wait: false },
-        View { job: JobView::Ended, must_wait: true },
+        view(JobView::Absent, false),
+        view(JobView::Absent, true),
+        view(JobView::Running, false),
+        view(JobView::Running, true),
+        view(JobView::Ended, false),
+        view(JobView::Ended, true),
     ];
 
     #[test]

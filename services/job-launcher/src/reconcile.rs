@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
-use kube::{ResourceExt, runtime::controller::Action};
-use signalbox_runtime::control::Reconcile;
+use k8s_openapi::api::core::v1::Event;
+use kube::{Api, ResourceExt, runtime::controller::Action};
+use signalbox_runtime::{control::Reconcile, telemetry};
 use signalbox_types::Agent;
 use tracing::Instrument;
 
@@ -9,6 +10,7 @@ use crate::{
     apply::{Apply, Error},
     args::Args,
     plan::{Plan, plan},
+    told::Told,
     world::World,
 };
 
@@ -16,6 +18,8 @@ use crate::{
 pub(crate) struct Launcher {
     pub(crate) world: Arc<World>,
     pub(crate) apply: Apply,
+    pub(crate) events: Api<Event>,
+    pub(crate) told: Told,
     pub(crate) args: Args,
 }
 
@@ -24,8 +28,11 @@ impl Reconcile for Launcher {
     type Error = Error;
 
     async fn reconcile(&self, agent: Arc<Agent>) -> Result<Action, Error> {
-        // The trace that the Job and its pod go on with begins here.
         let span = tracing::info_span!("reconcile", agent = agent.name_any());
+        // One trace a run: the one that its change came with, or its Job bears. Else it begins here.
+        if let Some(trace) = self.world.trace_of(&agent) {
+            telemetry::continue_trace(&span, &trace);
+        }
         self.step(agent).instrument(span).await
     }
 }
@@ -37,6 +44,8 @@ impl Launcher {
             Plan::ReleaseClaim => self.apply.release_claim(&agent).await?,
             Plan::Launch => self.launch(&agent).await?,
             Plan::Adopt => self.adopt(&agent).await?,
+            Plan::Cancel => return self.cancel(&agent).await,
+            Plan::WatchStart => return self.watch_start(&agent).await,
             Plan::FindJob => self.find_job(&agent).await?,
             Plan::Complete => self.complete(&agent).await?,
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, ResourceExt, runtime::reflector::ObjectRef};
+use signalbox_agents::outcome;
 use signalbox_runtime::{
     control::Queue,
     store::{Notice, Told, Transition},
@@ -63,6 +64,9 @@ impl Triggers {
 
     fn agent(&self, change: &Transition<Agent>) {
         if let Some(agent) = &change.new {
+            if let Some(trace) = change.trace.as_deref().filter(|_| agent.phase() == Phase::Pending) {
+                self.world.set_trace(&agent.uid().unwrap_or_default(), trace);
+            }
             self.look_at(agent);
         }
         let Some(old) = &change.old else { return };
@@ -77,8 +81,8 @@ impl Triggers {
         if started && old.phase() == Phase::Pending && self.replaces(&old.spec.station_ref) {
             self.waiting_on(&old.spec.station_ref);
         }
-        if gone {
-            self.world.forget(&old.uid().unwrap_or_default());
+        if ended {
+            self.world.forget_ended(&old.uid().unwrap_or_default());
         }
     }
 
@@ -96,13 +100,20 @@ impl Triggers {
     }
 
     fn job(&self, change: &Transition<Job>) {
-        if let Some(job) = change.latest() {
-            self.owner_of_job(job);
+        let Some(job) = change.latest() else { return };
+        self.owner_of_job(job);
+        if change.new.is_none() {
+            self.world.forget_gone(job.metadata.uid.as_deref().unwrap_or_default());
         }
     }
 
     fn pod(&self, change: &Transition<Pod>) {
-        let Some((name, uid)) = change.latest().and_then(|pod| controller(&**pod)) else { return };
+        let Some(pod) = change.latest() else { return };
+        let Some((name, uid)) = controller(&**pod) else { return };
+        let result = outcome::pod_result(pod);
+        if change.new.is_none() && result.exit_code.is_some() {
+            self.world.set_gone(&uid, result);
+        }
         if let Some(job) = self.world.jobs.get(&name).filter(|job| job.metadata.uid.as_ref() == Some(&uid)) {
             self.owner_of_job(&job);
         }

@@ -10,8 +10,9 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, ResourceExt};
 use signalbox_agents::{
     admission::{self, Admission, Peer},
-    outcome::{JobOutcome, job_outcome},
+    outcome::{self, JobOutcome, PodResult, job_outcome},
     owned_by,
+    start::{Start, start},
 };
 use signalbox_runtime::{store::Kind, sync::lock};
 use signalbox_types::{Agent, AgentDefinition, Phase, Station, StationSpec, names, resource_version};
@@ -23,6 +24,10 @@ use crate::{
 
 /// How long an Agent that was refused lets younger ones pass.
 const STEP_ASIDE: Duration = Duration::from_secs(60);
+/// Between the first and the second LIST of a run's Events; it doubles with each.
+const EVENTS_PAUSE: Duration = Duration::from_secs(20);
+/// The longest time between two.
+const EVENTS_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// The Store of a term, and what its leader remembers.
 pub(crate) struct World {
@@ -42,6 +47,13 @@ struct Memory {
     validated: HashMap<String, Recipe>,
     /// Agents that were refused, and until when they let younger ones pass.
     aside: HashMap<String, Instant>,
+    /// Runs whose Events were asked for: when to ask again, and how long to wait then.
+    asked: HashMap<String, (Instant, Duration)>,
+    /// The trace that an Agent's change came with, until its Job bears it.
+    traces: HashMap<String, String>,
+    /// What the pods of a Job said that are gone, by the Job's uid: at a node's shutdown the pod is gone before the Job
+    /// has failed (case 76).
+    gone: HashMap<String, PodResult>,
 }
 
 /// The versions of a Station and of its definition.
@@ -68,7 +80,61 @@ impl World {
                 JobOutcome::Succeeded | JobOutcome::Failed { .. } => JobView::Ended,
             },
         };
-        View { job, must_wait: agent.phase() == Phase::Pending && job == JobView::Absent && self.must_wait(agent) }
+        let must_wait = agent.phase() == Phase::Pending && job == JobView::Absent && self.must_wait(agent);
+        View { job, must_wait, start_open: job == JobView::Running && self.start_is_open(agent) }
+    }
+
+    /// True while the pod of a run has not started, and while the status says so though it has.
+    fn start_is_open(&self, agent: &Agent) -> bool {
+        let Some(job) = self.job_of(agent) else { return false };
+        let pods = self.pods_of(&job);
+        let started = outcome::newest(pods.iter().map(AsRef::as_ref)).is_some_and(|pod| start(pod) == Start::Started);
+        let told = agent.status.as_ref().and_then(|status| status.condition(names::CONDITION_STARTED));
+        !started || told.is_some_and(|condition| condition.status == "False")
+    }
+
+    /// Whether it is time to ask for the Events of a run that does not start: at first, and ever more seldom.
+    pub(crate) fn may_ask_events(&self, uid: &str) -> bool {
+        let now = Instant::now();
+        let mut memory = self.memory();
+        let (due, pause) = memory.asked.get(uid).copied().unwrap_or((now, EVENTS_PAUSE));
+        if now < due {
+            return false;
+        }
+        memory.asked.insert(uid.to_owned(), (now + pause, (pause * 2).min(EVENTS_PAUSE_MAX)));
+        true
+    }
+
+    /// True while a request about that Agent is on its way, or its outcome is unknown.
+    pub(crate) fn is_reserved(&self, uid: &str) -> bool {
+        self.reservations.decide(uid, |reserved| (reserved(uid), false)).0
+    }
+
+    /// Remembers the trace that the change of an Agent came with.
+    pub(crate) fn set_trace(&self, uid: &str, traceparent: &str) {
+        self.memory().traces.insert(uid.to_owned(), traceparent.to_owned());
+    }
+
+    /// The trace of a run: its Job's, else the one its change came with.
+    pub(crate) fn trace_of(&self, agent: &Agent) -> Option<String> {
+        let job = self.job_of(agent);
+        let of_job = job.as_ref().and_then(|job| job.annotations().get(names::ANNOTATION_TRACEPARENT));
+        of_job.cloned().or_else(|| self.memory().traces.get(&agent.uid().unwrap_or_default()).cloned())
+    }
+
+    /// Remembers what a pod that is gone has said of its run.
+    pub(crate) fn set_gone(&self, job_uid: &str, result: PodResult) {
+        self.memory().gone.insert(job_uid.to_owned(), result);
+    }
+
+    /// What the pod of a Job has said before it went.
+    pub(crate) fn gone(&self, job: &Job) -> Option<PodResult> {
+        self.memory().gone.get(job.metadata.uid.as_deref()?).copied()
+    }
+
+    /// Forgets what the pods of a Job have said.
+    pub(crate) fn forget_gone(&self, job_uid: &str) {
+        self.memory().gone.remove(job_uid);
     }
 
     /// The Job of an Agent, by its name and its owner's uid: never by a label, which is shortened.
@@ -108,11 +174,18 @@ impl World {
         self.memory().aside.insert(agent.uid().unwrap_or_default(), Instant::now() + STEP_ASIDE);
     }
 
-    /// Forgets what was remembered of an Agent that no longer waits.
+    /// Forgets what was remembered of an Agent that no longer waits for a slot.
     pub(crate) fn forget(&self, uid: &str) {
         let mut memory = self.memory();
         memory.validated.remove(uid);
         memory.aside.remove(uid);
+        memory.traces.remove(uid);
+    }
+
+    /// Forgets an Agent that has ended or is gone.
+    pub(crate) fn forget_ended(&self, uid: &str) {
+        self.forget(uid);
+        self.memory().asked.remove(uid);
     }
 
     /// True for a waiting Agent that was found valid with the recipe the Store still has, while there is no slot: it

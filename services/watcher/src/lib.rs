@@ -11,6 +11,8 @@ mod pace;
 mod plan;
 mod stream;
 
+use std::time::Duration;
+
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use signalbox_runtime::{
     lease::Term,
@@ -32,18 +34,27 @@ pub async fn serve(service: Service, _args: Args) -> anyhow::Result<()> {
     service.clone().lead(move |term| work(service.clone(), metrics.clone(), term)).await
 }
 
+/// How long a term waits for the bus before it begins without.
+const BUS_PATIENCE: Duration = Duration::from_secs(1);
+
 /// One term of leadership: every kind on its own, so that trouble with one never holds up another.
 async fn work(service: Service, metrics: WatchMetrics, term: Term) {
     let scope = Scope::new(service, metrics.clone());
-    tokio::select! {
-        () = term.ended() => {}
-        _ = futures::future::join5(
+    let kinds = async {
+        // What is said before the bus is there is lost: at the start of the process the two come at the same time.
+        scope.service.bus.connected_within(BUS_PATIENCE).await;
+        futures::future::join5(
             kind::<Agent>(&scope),
             kind::<Station>(&scope),
             kind::<AgentDefinition>(&scope),
             kind::<Job>(&scope),
             kind::<Pod>(&scope),
-        ) => {}
+        )
+        .await
+    };
+    tokio::select! {
+        () = term.ended() => {}
+        _ = kinds => {}
     }
     metrics.forget_agents();
     scope.service.health.set_reconcile_healthy(true);

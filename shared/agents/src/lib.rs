@@ -4,11 +4,13 @@
 //! No I/O, no clock, no log: everything here is a pure function of Kubernetes objects.
 
 pub mod admission;
+pub mod conditions;
 pub mod history;
 pub mod job;
 pub mod outcome;
 pub mod prompt;
 mod run;
+pub mod start;
 pub mod validate;
 
 pub use run::{Run, owned_by};

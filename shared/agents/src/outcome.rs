@@ -6,7 +6,8 @@ use k8s_openapi::api::{
 };
 use signalbox_types::{
     Phase,
-    names::{CONTAINER_AGENT, CONTAINER_INIT, REASON_JOB_FAILED, REASON_JOB_LOST, REASON_OUTPUT_LOST},
+    event::Lifecycle,
+    names::{CONTAINER_AGENT, CONTAINER_INIT, REASON_JOB_FAILED, REASON_JOB_LOST, REASON_OUTPUT_LOST, REASON_STALLED},
 };
 
 /// How a Job stands.
@@ -63,6 +64,8 @@ pub struct PodResult {
     pub container: &'static str,
     /// The exit code of that container, `None` where it has none.
     pub exit_code: Option<i32>,
+    /// True where the kernel ended that container because it took more memory than it may.
+    pub out_of_memory: bool,
 }
 
 /// What `pod` tells: its container `agent`, unless `init` did not let it start.
@@ -72,10 +75,15 @@ pub fn pod_result(pod: &Pod) -> PodResult {
     let init_code = init.and_then(exit_code);
     let init_is_running = init.is_some_and(|state| state.running.is_some());
     if init_is_running || init_code.is_some_and(|code| code != 0) {
-        return PodResult { container: CONTAINER_INIT, exit_code: init_code };
+        return result(CONTAINER_INIT, init);
     }
-    let agent = status.and_then(|status| state(status.container_statuses.as_deref(), CONTAINER_AGENT));
-    PodResult { container: CONTAINER_AGENT, exit_code: agent.and_then(exit_code) }
+    result(CONTAINER_AGENT, status.and_then(|status| state(status.container_statuses.as_deref(), CONTAINER_AGENT)))
+}
+
+fn result(container: &'static str, state: Option<&ContainerState>) -> PodResult {
+    let ended = state.and_then(|state| state.terminated.as_ref());
+    let out_of_memory = ended.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"));
+    PodResult { container, exit_code: ended.map(|ended| ended.exit_code), out_of_memory }
 }
 
 fn state<'a>(statuses: Option<&'a [ContainerStatus]>, name: &str) -> Option<&'a ContainerState> {
@@ -97,28 +105,93 @@ pub struct Completion {
     pub output: String,
     /// Why it failed, or why a run that Succeeded has no output.
     pub failure_reason: Option<String>,
+    /// The reason of its condition `Finished`.
+    pub finish: &'static str,
 }
+
+impl Completion {
+    /// A run that failed. It never has code 0, whatever its container reported.
+    pub fn failed(reason: &str, exit_code: i32, output: String, finish: &'static str) -> Self {
+        let exit_code = if exit_code == 0 { 1 } else { exit_code };
+        Self { phase: Phase::Failed, exit_code, output, failure_reason: Some(reason.to_owned()), finish }
+    }
+}
+
+/// The reasons of the condition `Finished`, in one word each: `docs/contract/agents.md` section 4.1.
+pub mod finish {
+    /// Exit code 0.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// T1.
+    pub const MISSING_REFERENCE: &str = "MissingReference";
+    /// T2.
+    pub const INVALID_RUN: &str = "InvalidRun";
+    /// T9 for no reason below.
+    pub const JOB_FAILED: &str = "JobFailed";
+    /// T9 at the Station's deadline.
+    pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+    /// T9 after too long a silence of the CLI.
+    pub const STALLED: &str = "Stalled";
+    /// T9 for too much memory.
+    pub const OUT_OF_MEMORY: &str = "OOMKilled";
+    /// T10.
+    pub const JOB_LOST: &str = "JobLost";
+    /// The pod did not start within the Station's time.
+    pub const START_TIMEOUT: &str = "StartTimeout";
+    /// Somebody asked for it.
+    pub const CANCELED: &str = "Canceled";
+}
+
+/// The exit code of a run that its supervisor ended: at its deadline, or for its silence.
+const CODE_DEADLINE: i32 = 124;
 
 /// The end of a Running run: of its `job` (`None` once it is known to be gone), its pod (`None` when that is gone) and
 /// its log, capped (`None` when it could not be read). `None` while the Job has not ended.
 pub fn completion(job: Option<&Job>, pod: Option<PodResult>, log: Option<String>) -> Option<Completion> {
-    let failed = |reason: String, exit_code, output| {
-        // A run that failed never has code 0, whatever its container reported.
-        let exit_code = if exit_code == 0 { 1 } else { exit_code };
-        Some(Completion { phase: Phase::Failed, exit_code, output, failure_reason: Some(reason) })
-    };
-    let Some(job) = job else { return failed(REASON_JOB_LOST.to_owned(), 1, String::new()) };
+    let Some(job) = job else { return Some(lost_job()) };
     // A log without its pod is not the log of this run.
     let output = pod.and(log);
     match job_outcome(job) {
         JobOutcome::Running => None,
         JobOutcome::Failed { reason } => {
-            failed(reason, pod.and_then(|pod| pod.exit_code).unwrap_or(1), output.unwrap_or_default())
+            let output = output.unwrap_or_default();
+            let code = pod.and_then(|pod| pod.exit_code).unwrap_or(1);
+            let finish = why_failed(&reason, code, pod, &output);
+            Some(Completion::failed(&reason, code, output, finish))
         }
         JobOutcome::Succeeded => {
             let failure_reason = output.is_none().then(|| REASON_OUTPUT_LOST.to_owned());
             let output = output.unwrap_or_default();
-            Some(Completion { phase: Phase::Succeeded, exit_code: 0, output, failure_reason })
+            Some(Completion {
+                phase: Phase::Succeeded,
+                exit_code: 0,
+                output,
+                failure_reason,
+                finish: finish::SUCCEEDED,
+            })
         }
     }
+}
+
+/// T10: the end of a run whose Job is gone.
+pub fn lost_job() -> Completion {
+    Completion::failed(REASON_JOB_LOST, 1, String::new(), finish::JOB_LOST)
+}
+
+fn why_failed(job_reason: &str, code: i32, pod: Option<PodResult>, output: &str) -> &'static str {
+    if pod.is_some_and(|pod| pod.out_of_memory) {
+        finish::OUT_OF_MEMORY
+    } else if code == CODE_DEADLINE && last_word(output).is_some_and(|reason| reason == REASON_STALLED) {
+        finish::STALLED
+    } else if code == CODE_DEADLINE || job_reason.starts_with(finish::DEADLINE_EXCEEDED) {
+        finish::DEADLINE_EXCEEDED
+    } else {
+        finish::JOB_FAILED
+    }
+}
+
+/// The reason in the run's last lifecycle event. It is the supervisor's last line; what a grandchild of the CLI wrote to
+/// the log at the same time may follow.
+fn last_word(output: &str) -> Option<String> {
+    let mut last = output.lines().rev().take(20);
+    last.find_map(|line| serde_json::from_str::<Lifecycle>(line).ok())?.reason
 }

@@ -28,6 +28,9 @@ pub enum Rejection {
     /// No realtime-gateway is deployed.
     #[error("{REASON_REALTIME_DISABLED}")]
     RealtimeDisabled,
+    /// The vendor takes only UUIDs as ids of sessions: given another one, a CLI may begin a session and say nothing.
+    #[error("invalid resumeSession")]
+    InvalidResumeSession,
     /// The vendor takes only UUIDs as ids of sessions.
     #[error("invalid conversation.pin")]
     InvalidPin,
@@ -36,7 +39,8 @@ pub enum Rejection {
 /// Checks the run against the rules of its execution; the first that fails is the reason.
 pub fn execution(run: &Run<'_>, switches: &Switches) -> Result<(), Rejection> {
     let execution = run.definition.spec.execution;
-    if !run.agent.spec.resume_session.is_empty() && execution != Execution::Realtime {
+    let resumed = &run.agent.spec.resume_session;
+    if !resumed.is_empty() && execution != Execution::Realtime {
         return Err(Rejection::ResumeNeedsRealtime);
     }
     match execution {
@@ -44,8 +48,11 @@ pub fn execution(run: &Run<'_>, switches: &Switches) -> Result<(), Rejection> {
         Execution::Realtime if !switches.realtime => return Err(Rejection::RealtimeDisabled),
         Execution::Interactive | Execution::Batch | Execution::Realtime => {}
     }
-    let pin = &run.definition.spec.resources.conversation.pin;
-    if !pin.is_empty() && run.vendor().session_ids_are_uuids() && !is_uuid(pin) {
+    let is_invalid = |id: &str| !id.is_empty() && run.vendor().session_ids_are_uuids() && !is_uuid(id);
+    if is_invalid(resumed) {
+        return Err(Rejection::InvalidResumeSession);
+    }
+    if is_invalid(&run.definition.spec.resources.conversation.pin) {
         return Err(Rejection::InvalidPin);
     }
     Ok(())

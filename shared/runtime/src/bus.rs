@@ -118,6 +118,13 @@ impl Bus {
         self.trouble.clone()
     }
 
+    /// Waits until a server is there, for `limit` at most.
+    pub async fn connected_within(&self, limit: Duration) {
+        let mut trouble = self.trouble.clone();
+        let connected = async { while !self.is_connected() && trouble.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(limit, connected).await;
+    }
+
     /// Whether a server is there now.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected

@@ -9,6 +9,7 @@ pub mod health;
 pub mod lease;
 pub mod list;
 pub mod metrics;
+pub mod recorder;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Timestamp,
+    Timestamp, Usage,
     lenient::{self, is_default, lenient_enum},
+    names,
 };
 
 /// The pattern of a reference to another object in the namespace (an RFC 1123 subdomain).
@@ -28,7 +30,12 @@ pub(crate) const NAME_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Station","type":"string","jsonPath":".spec.stationRef"}"#,
     printcolumn = r#"{"name":"Job","type":"string","jsonPath":".status.jobName"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Exit","type":"integer","jsonPath":".status.exitCode","priority":1}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.failureReason","priority":1}"#,
+    printcolumn = r#"{"name":"Input","type":"integer","jsonPath":".status.usage.inputTokens","priority":1}"#,
+    printcolumn = r#"{"name":"Output","type":"integer","jsonPath":".status.usage.outputTokens","priority":1}"#,
+    printcolumn = r#"{"name":"Cost","type":"number","jsonPath":".status.usage.costUSD","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["stationRef"]))]
@@ -152,6 +159,20 @@ pub struct AgentStatus {
     /// The session of a realtime run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Tokens and cost of the run, as its CLI told them.
+    #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why the run is where it is: `Admitted`, `Started` and `Finished`.
+    #[serde(default, deserialize_with = "lenient::list", skip_serializing_if = "is_default")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+impl AgentStatus {
+    /// The condition of that type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == kind)
+    }
 }
 
 impl Agent {
@@ -163,6 +184,12 @@ impl Agent {
     /// True once a delete was accepted and a finalizer still holds the object.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// True once somebody has asked for the run's end: [`names::ANNOTATION_CANCEL`] is `true`.
+    pub fn is_cancel_requested(&self) -> bool {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(names::ANNOTATION_CANCEL)).is_some_and(|value| value == "true")
     }
 
     /// The Job of a status that names one; an empty name counts as none.

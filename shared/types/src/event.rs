@@ -48,12 +48,18 @@ pub struct Lifecycle {
     /// The exit code; 0 is written too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// The version of a tool that is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where a tool that is installed came from: `baked`, `downloaded` or `present`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 impl Lifecycle {
     /// An event without tool, reason and code.
     pub const fn new(phase: Stage, status: LifecycleStatus) -> Self {
-        Self { phase, status, tool: None, reason: None, exit_code: None }
+        Self { phase, status, tool: None, reason: None, exit_code: None, version: None, origin: None }
     }
 
     /// The same about a tool.

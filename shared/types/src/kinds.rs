@@ -15,6 +15,9 @@ use crate::{Agent, AgentDefinition, AgentSpec, Station, names};
 
 /// The longest string of a slim object, in bytes.
 pub const MAX_SLIM_STRING: usize = 4096;
+/// The annotations that a slim object keeps: services act on them.
+const KEPT_ANNOTATIONS: &[&str] =
+    &[names::ANNOTATION_CANCEL, names::ANNOTATION_MODEL, names::ANNOTATION_RESUMED, names::ANNOTATION_TRACEPARENT];
 
 /// Which object, and which version of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,6 +105,7 @@ impl Watched for Agent {
             for text in [&mut status.failure_reason, &mut status.pr_url, &mut status.session_id].into_iter().flatten() {
                 cut(text);
             }
+            status.conditions.iter_mut().for_each(|condition| cut(&mut condition.message));
         }
     }
 
@@ -172,7 +176,10 @@ impl Watched for Pod {
 
 fn slim_meta(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
-    meta.annotations = None;
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.retain(|name, _| KEPT_ANNOTATIONS.contains(&name.as_str()));
+    }
+    meta.annotations = meta.annotations.take().filter(|annotations| !annotations.is_empty());
     meta.self_link = None;
     meta.generate_name = None;
 }

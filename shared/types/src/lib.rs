@@ -13,6 +13,7 @@ pub mod lenient;
 pub mod names;
 mod station;
 mod time;
+mod usage;
 
 pub use agent::{Agent, AgentSpec, AgentStatus, BatchProvider, InputFile, Phase};
 pub use definition::{
@@ -23,3 +24,4 @@ pub use definition::{
 pub use kinds::{ObjectId, Watched, resource_version};
 pub use station::{ConcurrencyPolicy, MAX_DEADLINE_MINUTES, Station, StationSpec};
 pub use time::Timestamp;
+pub use usage::Usage;

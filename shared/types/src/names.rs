@@ -22,6 +22,12 @@ pub const LABEL_JOB_NAME: &str = "job-name";
 pub const ANNOTATION_SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 /// Annotation of a Job with the W3C trace context of its run.
 pub const ANNOTATION_TRACEPARENT: &str = "agents.re-cinq.com/traceparent";
+/// Annotation of a Job with the model of its run: it says how the run's log is read, whatever its recipe says by then.
+pub const ANNOTATION_MODEL: &str = "agents.re-cinq.com/model";
+/// Annotation of a Job whose run goes on with an earlier session: `true`.
+pub const ANNOTATION_RESUMED: &str = "agents.re-cinq.com/resumed";
+/// Annotation of an Agent whose run is to end: `true`.
+pub const ANNOTATION_CANCEL: &str = "agents.re-cinq.com/cancel";
 /// Finalizer of a run that has, or may have, a batch at a vendor: the claim.
 pub const FINALIZER_BATCH: &str = "agents.re-cinq.com/batch-cleanup";
 
@@ -60,6 +66,10 @@ pub const REASON_JOB_LOST: &str = "run record unavailable: Job garbage-collected
 pub const REASON_OUTPUT_LOST: &str = "run output unavailable: pod garbage-collected";
 /// A failed Job that gives no reason.
 pub const REASON_JOB_FAILED: &str = "Job failed";
+/// The reason in the supervisor's last event of a run that it ended for its silence.
+pub const REASON_STALLED: &str = "stalled";
+/// A run that was ended by [`ANNOTATION_CANCEL`].
+pub const REASON_CANCELED: &str = "canceled";
 /// T2: prefix of the errors of the Job builder.
 pub const INVALID_RUN_PREFIX: &str = "invalid run: ";
 /// T2: `resumeSession` without realtime.
@@ -68,6 +78,13 @@ pub const REASON_RESUME_NEEDS_REALTIME: &str = "resumeSession requires realtime 
 pub const REASON_BATCH_DISABLED: &str = "batch execution is disabled on this controller";
 /// T2: no realtime-gateway is deployed.
 pub const REASON_REALTIME_DISABLED: &str = "realtime execution is disabled on this controller";
+
+/// Condition of an Agent: it has a slot of its Station.
+pub const CONDITION_ADMITTED: &str = "Admitted";
+/// Condition of an Agent: its pod runs, or why not.
+pub const CONDITION_STARTED: &str = "Started";
+/// Condition of an Agent: it has ended, and how.
+pub const CONDITION_FINISHED: &str = "Finished";
 
 /// The longest label value and Job name, in bytes.
 const MAX_LABEL: usize = 63;

@@ -57,6 +57,14 @@ pub struct StationSpec {
     #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), extend("default" = DEFAULT_DEADLINE_MINUTES))]
     pub deadline_minutes: Option<i64>,
+    /// Minutes a run's pod may take to start; absent means up to the deadline.
+    #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub start_timeout_minutes: Option<i64>,
+    /// Minutes a run may go without printing a line; absent means up to the deadline.
+    #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub stall_timeout_minutes: Option<i64>,
     /// Succeeded runs that are kept.
     #[serde(default, deserialize_with = "lenient::or_none", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("default" = DEFAULT_HISTORY_LIMIT))]
@@ -78,6 +86,16 @@ impl StationSpec {
     /// Minutes a run may take: at least one, at most [`MAX_DEADLINE_MINUTES`].
     pub fn deadline_minutes(&self) -> i64 {
         self.deadline_minutes.unwrap_or(DEFAULT_DEADLINE_MINUTES).clamp(1, MAX_DEADLINE_MINUTES)
+    }
+
+    /// Minutes a run's pod may take to start, at least one; `None` without a limit of its own.
+    pub fn start_timeout_minutes(&self) -> Option<i64> {
+        self.start_timeout_minutes.map(|minutes| minutes.clamp(1, MAX_DEADLINE_MINUTES))
+    }
+
+    /// Minutes a run may go without printing a line, at least one; `None` without such a limit.
+    pub fn stall_timeout_minutes(&self) -> Option<i64> {
+        self.stall_timeout_minutes.map(|minutes| minutes.clamp(1, MAX_DEADLINE_MINUTES))
     }
 
     /// Succeeded runs that are kept; a negative limit reads as 0.

@@ -19,6 +19,12 @@ impl Timestamp {
         self.0
     }
 
+    /// This moment without its fraction of a second, as it is written.
+    #[must_use]
+    pub fn whole_seconds(self) -> Self {
+        Self(jiff::Timestamp::from_second(self.0.as_second()).unwrap_or(self.0))
+    }
+
     /// Seconds from `earlier` to this; negative where the clocks disagree.
     pub fn seconds_since(self, earlier: Self) -> f64 {
         self.0.duration_since(earlier.0).as_secs_f64()

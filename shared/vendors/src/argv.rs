@@ -1,6 +1,6 @@
 use signalbox_types::AgentDefinitionSpec;
 
-use crate::{Vendor, claude, exec};
+use crate::{Vendor, claude, codex, exec, gemini, opencode};
 
 /// What a CLI is started for.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,13 @@ pub struct Invocation<'a> {
     pub definition: &'a AgentDefinitionSpec,
 }
 
+impl<'a> Invocation<'a> {
+    /// The session to go on with; empty for a new one.
+    pub(crate) fn resumed(&self) -> &'a str {
+        &self.definition.resources.conversation.id
+    }
+}
+
 /// Why a recipe gives no argv. The texts are those of the contract and reach `failureReason`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgvError {
@@ -27,44 +34,24 @@ pub enum ArgvError {
     /// A number, for one, has no one spelling as an argument.
     #[error("exec recipe tool_config.command entries must be strings")]
     CommandEntryNotAString,
-    /// The adapter of this vendor is not built yet.
-    #[error("this version of Signalbox cannot run {vendor} (model {model:?}) yet, only claude and exec")]
-    VendorNotBuilt {
-        /// Whose CLI it would be.
-        vendor: Vendor,
-        /// The model that was asked for.
-        model: String,
-    },
 }
 
-/// The command that runs `invocation`, the program first. Contract: `docs/contract/agents.md` section 11.
+/// The command that runs `invocation`, the program first. Contract: `docs/contract/agents.md` section 11 and
+/// `docs/contract/vendor-clis.md` section 2.
+///
+/// # Errors
+/// An exec recipe has no command that could be spawned.
 pub fn argv(invocation: &Invocation<'_>) -> Result<Vec<String>, ArgvError> {
     match invocation.vendor {
         Vendor::Claude => Ok(claude::argv(invocation)),
+        Vendor::Codex => Ok(codex::argv(invocation)),
+        Vendor::Gemini => Ok(gemini::argv(invocation)),
+        Vendor::Opencode => Ok(opencode::argv(invocation)),
         Vendor::Exec => exec::argv(invocation),
-        vendor @ (Vendor::Codex | Vendor::Gemini | Vendor::Opencode) => {
-            Err(ArgvError::VendorNotBuilt { vendor, model: invocation.model.to_owned() })
-        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case("gpt-5.5", "codex")]
-    #[case("gemini-3.1-flash-lite", "gemini")]
-    #[case("opencode/x", "opencode")]
-    fn a_vendor_that_is_not_built_is_refused_by_name(#[case] model: &str, #[case] vendor: &str) {
-        let definition = AgentDefinitionSpec::default();
-        let invocation = Invocation { vendor: Vendor::route(model), model, prompt: "p", definition: &definition };
-        let error = argv(&invocation).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            format!("this version of Signalbox cannot run {vendor} (model {model:?}) yet, only claude and exec")
-        );
-    }
+/// The words of an argv.
+pub(crate) fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().copied().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-use crate::{Vendor, claude, exec};
+use crate::{Vendor, claude, codex, exec, gemini, opencode};
 
 /// What a line of a CLI is, for `output.select`: `docs/contract/agents.md` section 12.3.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,9 @@ impl Class {
 pub fn classify(vendor: Vendor, line: &str) -> Option<Class> {
     match vendor {
         Vendor::Claude => claude::classify(line),
+        Vendor::Codex => codex::classify(line),
+        Vendor::Gemini => gemini::classify(line),
+        Vendor::Opencode => opencode::classify(line),
         Vendor::Exec => exec::classify(line),
-        // `argv` refuses these, so no line of theirs ever comes.
-        Vendor::Codex | Vendor::Gemini | Vendor::Opencode => None,
     }
 }

@@ -6,7 +6,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use signalbox_types::{McpServer, McpTransport, PermissionMode};
 
-use crate::{Class, Invocation, ending::Sign, mcp_env_name, model_or_default};
+use crate::{
+    Class, Cli, Install, Invocation,
+    ending::Sign,
+    line, mcp_headers, model_or_default,
+    usage::{Part, cost, total},
+};
 
 /// The settings file; the CLI ends with code 1 and without a word where it is missing, so the initializer always leaves
 /// one.
@@ -16,6 +21,16 @@ pub const SETTINGS_PATH: &str = "/agent/.claude/settings.json";
 /// after the result.
 pub(crate) const ENV: &[(&str, &str)] =
     &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")];
+
+pub(crate) const CLI: Cli = Cli {
+    command: "claude",
+    seen: "2.1.332",
+    install: Install::Script { url: "https://claude.ai/install.sh", shell: "bash", leaves: ".local/bin/claude" },
+    needs: &["bash", "curl", "sha256sum"],
+};
+
+/// What is enough to resume a session.
+pub(crate) const STATE: &[&str] = &[".claude/projects"];
 
 pub(crate) fn argv(invocation: &Invocation<'_>) -> Vec<String> {
     let recipe = invocation.definition;
@@ -66,8 +81,7 @@ fn mcp_server(server: &McpServer) -> Value {
             json!({ "type": kind, "url": server.url })
         }
         McpTransport::Http | McpTransport::Sse => {
-            let reference = format!("${{{}}}", mcp_env_name(&server.headers_secret));
-            json!({ "type": kind, "url": server.url, "headers": { "Authorization": reference } })
+            json!({ "type": kind, "url": server.url, "headers": mcp_headers(server) })
         }
     }
 }
@@ -86,7 +100,7 @@ struct Line<'a> {
 /// A `result` ends the turn. The CLI may go on after one, with a new `init` and more messages, when a background task
 /// ends.
 pub(crate) fn sign(line: &str) -> Sign {
-    let Ok(line) = serde_json::from_str::<Line<'_>>(line) else { return Sign::Other };
+    let Some(line) = line::parse::<Line<'_>>(line) else { return Sign::Other };
     match (line.kind.as_ref(), line.subtype.as_deref()) {
         ("result", _) => Sign::Result { ok: line.is_error != Some(true) },
         ("system", Some("init")) | ("assistant", _) => Sign::Work,
@@ -95,7 +109,7 @@ pub(crate) fn sign(line: &str) -> Sign {
 }
 
 pub(crate) fn classify(line: &str) -> Option<Class> {
-    let line: Value = serde_json::from_str(line).ok()?;
+    let line: Value = line::parse(line)?;
     match line["type"].as_str()? {
         "result" => Some(Class::new("result", "", line["result"].as_str().unwrap_or_default())),
         "assistant" | "user" => Some(message(&line["message"]["content"])),
@@ -121,4 +135,31 @@ fn text(content: &Value) -> String {
         Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
     }
+}
+
+/// What a `result` says of the turn that it ends. `total_cost_usd` and `modelUsage` count earlier runs of a resumed
+/// session too. `input_tokens` leaves out what came from a cache or went into it.
+pub(crate) fn spent(line: &str) -> Option<Part> {
+    let line = line::of_kind(line, "result")?;
+    let told = |key: &str| line["usage"][key].as_u64();
+    let input = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+    let mut part = Part::default();
+    part.usage.input_tokens = total(input.map(told));
+    part.usage.output_tokens = told("output_tokens");
+    part.usage.cached_input_tokens = told("cache_read_input_tokens");
+    part.usage.turns = line["num_turns"].as_u64();
+    part.usage.duration_ms = line["duration_ms"].as_u64();
+    part.index = line["result_index"].as_u64();
+    if let Some(models) = line["model_usage_since_last_result"].as_object() {
+        part.usage.cost_usd = cost(models.values().map(|model| &model["costUSD"]));
+        part.written =
+            models.iter().filter_map(|(name, model)| Some((name.clone(), model["outputTokens"].as_u64()?))).collect();
+    }
+    // After an interrupt `usage` is all zeros, whatever the models have read and written until then.
+    if part.usage.output_tokens == Some(0) && part.written.values().any(|tokens| *tokens > 0) {
+        part.usage.input_tokens = None;
+        part.usage.output_tokens = None;
+        part.usage.cached_input_tokens = None;
+    }
+    Some(part)
 }

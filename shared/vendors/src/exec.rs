@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::{ArgvError, Class, Invocation, claude, ending::Sign};
+use crate::{ArgvError, Class, Invocation, claude, ending::Sign, usage::Part};
 
 pub(crate) fn argv(invocation: &Invocation<'_>) -> Result<Vec<String>, ArgvError> {
     let command = invocation.definition.tool_config.as_ref().and_then(|config| config.get("command"));
@@ -27,4 +27,8 @@ pub(crate) fn sign(line: &str) -> Sign {
 
 pub(crate) fn classify(line: &str) -> Option<Class> {
     claude::classify(line)
+}
+
+pub(crate) fn spent(line: &str) -> Option<Part> {
+    claude::spent(line)
 }

@@ -1,4 +1,7 @@
-use crate::claude;
+use serde_json::{Value, json};
+use signalbox_types::McpServer;
+
+use crate::{claude, codex, gemini, opencode};
 
 /// The model of a run whose Agent and recipe name none, in every execution mode, so that the Job that takes over a
 /// batch runs what the batch would have.
@@ -48,6 +51,16 @@ impl Vendor {
         }
     }
 
+    /// True where a run can be told which id its session gets.
+    pub const fn can_pin(self) -> bool {
+        matches!(self, Self::Claude)
+    }
+
+    /// True where a run can go on with an earlier session.
+    pub const fn can_resume(self) -> bool {
+        !matches!(self, Self::Exec)
+    }
+
     /// True where the ids of the vendor's sessions are UUIDs, and a recipe that pins another id cannot start.
     pub const fn session_ids_are_uuids(self) -> bool {
         matches!(self, Self::Claude | Self::Codex | Self::Gemini)
@@ -69,7 +82,30 @@ pub fn model_or_default(model: &str) -> &str {
 pub const fn env_extras(vendor: Vendor) -> &'static [(&'static str, &'static str)] {
     match vendor {
         Vendor::Claude => claude::ENV,
-        Vendor::Codex | Vendor::Gemini | Vendor::Opencode | Vendor::Exec => &[],
+        Vendor::Gemini => gemini::ENV,
+        Vendor::Opencode => opencode::ENV,
+        Vendor::Codex | Vendor::Exec => &[],
+    }
+}
+
+/// Variables that have to hold what another one of the recipe's holds, as `(copy, original)`, each only where the recipe
+/// sets the original and not the copy.
+pub const fn env_copies(vendor: Vendor) -> &'static [(&'static str, &'static str)] {
+    match vendor {
+        Vendor::Codex => codex::ENV_COPIES,
+        Vendor::Claude | Vendor::Gemini | Vendor::Opencode | Vendor::Exec => &[],
+    }
+}
+
+/// What of `HOME` has to be saved and restored for a session to be resumed: files or folders, below `HOME`. Nothing
+/// else: settings, keys and policies of one run have no place in another.
+pub const fn state_paths(vendor: Vendor) -> &'static [&'static str] {
+    match vendor {
+        Vendor::Claude => claude::STATE,
+        Vendor::Codex => codex::STATE,
+        Vendor::Gemini => gemini::STATE,
+        Vendor::Opencode => opencode::STATE,
+        Vendor::Exec => &[],
     }
 }
 
@@ -77,6 +113,11 @@ pub const fn env_extras(vendor: Vendor) -> &'static [(&'static str, &'static str
 /// in the CLI's MCP settings take no other characters.
 pub fn mcp_env_name(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+/// The headers of an MCP server that has a secret. It is named, never written: the CLI expands `${NAME}` itself.
+pub(crate) fn mcp_headers(server: &McpServer) -> Value {
+    json!({ "Authorization": format!("${{{}}}", mcp_env_name(&server.headers_secret)) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Runs that do not end by themselves. Those that wait for a deadline of one minute wait side by side.
 
-use signalbox_types::{Agent, Phase};
+use signalbox_types::Phase;
 
 use crate::harness::{Scene, ending, lifecycle, output};
 
@@ -37,7 +37,8 @@ async fn case_71_a_grandchild_that_holds_standard_output_does_not_hold_the_run()
 async fn case_72_a_cli_that_is_silent_for_ever_ends_with_124_before_kubernetes_acts() {
     let scene = Scene::calm("silent").await;
     scene.station("{deadlineMinutes: 1}");
-    let agent = at_its_deadline(&scene, STUBBORN).await;
+    let agent = scene.run(&scene.name, STUBBORN).await;
+    let agent = scene.ended(&agent).await;
     let (phase, code, reason) = ending(&agent);
     assert_eq!((phase, code), (Phase::Failed, Some(124)), "{reason}");
     assert!(reason.starts_with("BackoffLimitExceeded: "), "{reason}");
@@ -49,27 +50,11 @@ async fn a_clone_that_hangs_meets_the_same_deadline() {
     let scene = Scene::calm("hangs").await;
     scene.apply(include_str!("../fixtures/hanging-git.yaml"));
     scene.server_ready(&format!("{}-git", scene.name)).await;
-    let agent = at_its_deadline(&scene, "echo never").await;
+    let agent = scene.run(&scene.name, "echo never").await;
+    let agent = scene.ended(&agent).await;
     let (phase, code, reason) = ending(&agent);
     assert_eq!((phase, code), (Phase::Failed, Some(124)), "{reason}");
     assert_eq!(lifecycle(output(&agent)).last().unwrap(), "init failed reason=deadline exit=124");
-}
-
-/// A run that meets its deadline of one minute. The supervisor's counts from the start of the initializer and ends ten
-/// seconds before the Job's, which counts from the start of the Job. Those ten are also for the node to start a container,
-/// for the supervisor to end it and for Kubernetes to hear of it: where the node, which does something else, takes too
-/// many of them, the run is given up for another one.
-async fn at_its_deadline(scene: &Scene, script: &str) -> Agent {
-    for attempt in 1..=20 {
-        let agent = scene.run_as(&format!("-{attempt}"), &scene.name, script).await;
-        let lag = scene.seconds_to_start(&agent).await;
-        if lag <= 2.0 {
-            return scene.ended(&agent).await;
-        }
-        eprintln!("{agent}: the node took {lag} s to start it");
-        scene.kubectl(&["delete", "agent", &agent]);
-    }
-    panic!("the node never started a container within two seconds")
 }
 
 #[tokio::test]

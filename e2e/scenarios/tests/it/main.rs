@@ -12,3 +12,4 @@ mod harness;
 mod images;
 mod output;
 mod runs;
+mod waiting;

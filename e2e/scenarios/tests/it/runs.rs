@@ -139,8 +139,7 @@ async fn case_76_a_pod_that_is_deleted_tells_the_agent_which_ends_with_its_own_c
     told.await;
     // The pod goes with what it had to tell; the Job says that it failed.
     let (phase, code, reason) = ending(&scene.ended(&agent).await);
-    assert_eq!(phase, Phase::Failed);
-    assert_ne!(code, Some(0));
+    assert_eq!((phase, code), (Phase::Failed, Some(7)));
     assert!(reason.starts_with("BackoffLimitExceeded: "), "{reason}");
 }
 
@@ -160,6 +159,8 @@ async fn a_run_costs_seven_requests() {
         })
     })
     .await;
+    // Events are apart: best effort, and more where it pays to tell more.
+    seen.retain(|request| request.what != "create events");
     assert!(seen.iter().all(|request| request.code < 300), "{seen:#?}");
     let refused = requests(&scene, r#""code":403"#);
     assert_eq!(refused, [], "no service ever lacked a right");

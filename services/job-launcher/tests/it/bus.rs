@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use serde_json::json;
-use signalbox_testkit::{AuditEvent, Proxy};
-use signalbox_types::{Agent, Phase};
+use signalbox_testkit::{AuditEvent, Proxy, kubelet};
+use signalbox_types::{
+    Agent, Phase,
+    bus::{Change, change_subject},
+};
 
 use crate::{
     runs::{
         Kubelet, SERVICE, agent, agent_with, end, get, in_phase, in_phase_within, jobs_created, launcher, launcher_via,
-        station, world, world_with,
+        pod_of, station, world, world_with,
     },
     world::{LIMIT, SILENT_LIMIT, Via, next_message},
 };
@@ -125,8 +128,11 @@ async fn every_message_of_the_past_told_again_in_any_order_changes_nothing_when_
     in_phase(&world, "b", Phase::Running).await;
     agent(&world, "c").await;
     let listed = change_or_listing(&mut past, "c").await;
-    // One that is refused is harmless: each names the version that it was computed from.
-    let done = |event: &AuditEvent| event.is_write() && event.code < 300;
+    // So that nothing is said of its start meanwhile.
+    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
+    kubelet::run_pod(&client, namespace, &pod_of(&world, "b").await).await;
+    // One that is refused is harmless: each names the version that it was computed from. Events are apart.
+    let done = |event: &AuditEvent| event.is_write() && event.code < 300 && event.resource != "events";
     let writes = async || world.requests(SERVICE).await.into_iter().filter(done).count();
     let before = writes().await;
     for round in 0..3 {
@@ -146,6 +152,30 @@ async fn every_message_of_the_past_told_again_in_any_order_changes_nothing_when_
     assert_eq!((get(&world, "b").await.phase(), get(&world, "c").await.phase()), (Phase::Running, Phase::Pending));
     end(&world, "b", 0).await;
     in_phase(&world, "c", Phase::Running).await;
+}
+
+#[tokio::test]
+async fn a_forged_end_in_a_version_that_was_never_given_out_only_delays_a_run_when_we_play_the_kubelet() {
+    let world = world().await;
+    let bus = world.bus().await;
+    let launcher = launcher(&world).await;
+    let watcher = world.watcher().await;
+    launcher.works().await;
+    watcher.works().await;
+    agent(&world, "a").await;
+    in_phase(&world, "a", Phase::Running).await;
+    let mut forged = get(&world, "a").await;
+    forged.metadata.resource_version = Some(u64::MAX.to_string());
+    forged.status.as_mut().unwrap().phase = Some(Phase::Succeeded);
+    let message = Change::Applied(forged).encode().unwrap();
+    bus.publish(change_subject("agents"), message.into()).await.unwrap();
+    bus.flush().await.unwrap();
+    // Its change comes after the forged one.
+    agent(&world, "b").await;
+    in_phase(&world, "b", Phase::Running).await;
+    end(&world, "a", 0).await;
+    in_phase_within(&world, "a", Phase::Succeeded, SILENT_LIMIT).await;
+    assert_eq!(jobs_created(&world).await, 2);
 }
 
 /// All messages up to the first that names that object.

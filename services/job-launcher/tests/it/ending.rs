@@ -1,6 +1,6 @@
 //! How runs end. The kubelet, and where it says so the Job controller, is played.
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::ResourceExt;
 use signalbox_testkit::{eventually, kubelet, wait_for};
 use signalbox_types::{
@@ -214,4 +214,44 @@ async fn case_35_a_failed_job_whose_container_reads_0_has_code_1_when_we_play_th
 async fn case_36_a_complete_job_whose_container_reads_137_has_code_0_when_we_play_the_controllers() {
     let status = ended_as_told(137, JobEnd::Complete).await;
     assert_eq!((status.exit_code, status.failure_reason), (Some(0), None));
+}
+
+#[tokio::test]
+async fn case_76_the_code_of_a_pod_that_is_gone_before_its_job_has_failed_is_kept_when_we_play_the_kubelet() {
+    let world = world().await;
+    let _services = (world.watcher().await, launcher(&world).await);
+    let (_node, pod) = running_on_a_node(&world).await;
+    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
+    // Its finalizer holds it until the Job controller has counted it; the Job fails only after that.
+    kubelet::run_pod(&client, namespace, &pod).await;
+    let at_once = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+    world.namespace.api::<Pod>().delete(&pod, &at_once).await.unwrap();
+    kubelet::end_pod(&client, namespace, &pod, 143).await;
+    let status = in_phase(&world, "run", Phase::Failed).await.status.unwrap();
+    assert_eq!(status.exit_code, Some(143));
+}
+
+#[tokio::test]
+async fn what_the_cli_said_of_tokens_and_cost_is_kept_and_counted_when_we_play_the_kubelet() {
+    let world = world().await;
+    let launcher = launcher(&world).await;
+    let _watcher = world.watcher().await;
+    let (node, pod) = running_on_a_node(&world).await;
+    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
+    let line = serde_json::json!({
+        "type": "result", "subtype": "success", "is_error": false, "result": "done", "num_turns": 3, "duration_ms": 1500,
+        "usage": {"input_tokens": 10, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 30, "output_tokens": 7},
+        "model_usage_since_last_result": {"claude-opus-5-5": {"inputTokens": 10, "outputTokens": 7, "costUSD": 0.25}},
+    });
+    node.set_log(namespace, &pod, "agent", format!("hello\n{line}\n"));
+    kubelet::end_pod(&client, namespace, &pod, 0).await;
+    let usage = in_phase(&world, "run", Phase::Succeeded).await.status.unwrap().usage.unwrap();
+    assert_eq!((usage.input_tokens, usage.cached_input_tokens, usage.output_tokens), (Some(42), Some(30), Some(7)));
+    assert_eq!((usage.cost_usd, usage.turns, usage.model.as_deref()), (Some(0.25), Some(3), Some("claude-opus-5-5")));
+    let count = "controller_run_cost_usd_total{model=\"claude-opus-5-5\"}";
+    eventually("it is counted", LIMIT, || async { launcher.metric(count) == Some(0.25) }).await;
+    assert_eq!(
+        launcher.metric("controller_run_tokens_total{model=\"claude-opus-5-5\",type=\"cached_input\"}"),
+        Some(30.0)
+    );
 }

@@ -6,8 +6,10 @@
 
 mod budget;
 mod bus;
+mod cancel;
 mod concurrency;
 mod ending;
+mod explained;
 #[path = "../../../watcher/tests/it/gate.rs"]
 mod gate;
 mod leaders;

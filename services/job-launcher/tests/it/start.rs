@@ -3,7 +3,7 @@
 use k8s_openapi::api::{batch::v1::Job, core::v1::ResourceQuota};
 use kube::{ResourceExt, api::PostParams};
 use serde_json::json;
-use signalbox_testkit::{eventually, kubelet};
+use signalbox_testkit::{eventually, kubelet, wait_for};
 use signalbox_types::{
     Agent, Phase, Station,
     bus::{Change, change_subject},
@@ -143,6 +143,18 @@ async fn case_24_a_job_of_our_name_that_is_the_runs_own_is_taken_as_created() {
     assert_eq!(launcher.metric("controller_jobs_created_total"), Some(0.0), "the direct answer was a 409");
 }
 
+/// Waits until a Pending Agent says why it is not started.
+async fn kept_from_starting(world: &World, name: &str, reason: &str) {
+    wait_for(&format!("{name}: {reason}"), LIMIT, || async {
+        let agent = get(world, name).await;
+        assert_eq!((agent.phase(), agent.recorded_job()), (Phase::Pending, None));
+        let status = agent.status.clone().unwrap_or_default();
+        let told = status.condition("Started").is_some_and(|held| held.reason == reason && held.status == "False");
+        if told { Ok(()) } else { Err(status) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn case_25_a_job_of_our_name_that_is_anothers_keeps_the_run_pending_until_it_is_gone() {
     let world = world().await;
@@ -159,9 +171,10 @@ async fn case_25_a_job_of_our_name_that_is_anothers_keeps_the_run_pending_until_
     agent(&world, "run").await;
     let errors = "controller_reconciles_total{result=\"error\"}";
     eventually("two errors", LIMIT, || async { launcher.metric(errors).is_some_and(|count| count >= 2.0) }).await;
-    assert_eq!(get(&world, "run").await.status, None);
+    kept_from_starting(&world, "run", "JobNameTaken").await;
     world.namespace.api::<Job>().delete("agent-job-run", &Default::default()).await.unwrap();
     let run = in_phase(&world, "run", Phase::Running).await;
+    assert_eq!(run.status.as_ref().unwrap().condition("Started"), None, "that was of the last try");
     let job = world.namespace.api::<Job>().get("agent-job-run").await.unwrap();
     assert_eq!(job.owner_references()[0].uid, run.uid().unwrap());
 }
@@ -179,7 +192,7 @@ async fn case_25_a_run_made_anew_under_its_old_name_waits_until_the_old_job_is_c
     let anew = agent(&world, "run").await;
     let errors = "controller_reconciles_total{result=\"error\"}";
     eventually("an error", LIMIT, || async { launcher.metric(errors).is_some_and(|count| count >= 1.0) }).await;
-    assert_eq!(get(&world, "run").await.status, None);
+    kept_from_starting(&world, "run", "JobNameTaken").await;
     patch::<Job>(&world, "agent-job-run", json!({"metadata": {"finalizers": null}})).await;
     assert_eq!(in_phase(&world, "run", Phase::Running).await.uid(), anew.uid());
     let job = world.namespace.api::<Job>().get("agent-job-run").await.unwrap();
@@ -195,7 +208,8 @@ async fn case_26_a_quota_keeps_the_run_pending_until_there_is_room() {
     let _services = (world.watcher().await, launcher(&world).await);
     agent(&world, "run").await;
     let refused = requested(&world, "the Job is refused", |event| describe(event) == "create jobs").await;
-    assert_eq!((refused.code, get(&world, "run").await.status), (403, None));
+    assert_eq!(refused.code, 403);
+    kept_from_starting(&world, "run", "QuotaExceeded").await;
     patch::<ResourceQuota>(&world, "jobs", quota("5")).await;
     in_phase(&world, "run", Phase::Running).await;
 }
@@ -223,7 +237,7 @@ async fn case_26_a_run_whose_job_is_refused_lets_younger_ones_pass_when_the_api_
     agent_with(&world, "c-other-station", json!({"spec": {"stationRef": "other"}})).await;
     in_phase(&world, "b-same-station", Phase::Running).await;
     in_phase(&world, "c-other-station", Phase::Running).await;
-    assert_eq!(get(&world, "a-refused").await.status, None);
+    kept_from_starting(&world, "a-refused", "QuotaExceeded").await;
 }
 
 #[tokio::test]

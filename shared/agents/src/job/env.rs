@@ -7,10 +7,12 @@ use signalbox_types::{
     AgentDefinitionSpec, InputFile, Repo, SinkType,
     names::{AGENT_HOME, AGENT_SECRETS, RUN_PATH, WORKSPACE},
 };
-use signalbox_vendors::{env_extras, mcp_env_name};
+use signalbox_vendors::{env_copies, env_extras, mcp_env_name};
 
 use crate::Run;
 
+/// Milliseconds of a minute.
+const MINUTE_MS: i64 = 60_000;
 /// The supervisor gives up this long before Kubernetes does, so that the run ends with its own words.
 const DEADLINE_MARGIN_MS: i64 = 10_000;
 
@@ -39,6 +41,7 @@ const RESERVED: &[&str] = &[
     "AGENT_SINKS",
     "AGENT_SKILLS",
     "AGENT_SKILLS_SOURCE",
+    "AGENT_STALL_MS",
     "AGENT_WATCH",
     "BRANCH_NAME",
     "HOME",
@@ -90,8 +93,7 @@ pub(super) fn environment(run: &Run<'_>, recipe: &AgentDefinitionSpec, tracepare
     let mut env = Env::default();
     env.output_and_tools(recipe);
     env.conversation(recipe);
-    let deadline = run.station.spec.deadline_minutes().saturating_mul(60_000).saturating_sub(DEADLINE_MARGIN_MS);
-    env.set("AGENT_DEADLINE_MS", &deadline.to_string());
+    env.limits(run);
     env.tokens(&recipe.resources.repos);
     env.select_and_watch(recipe);
     env.of_the_run(run);
@@ -100,6 +102,7 @@ pub(super) fn environment(run: &Run<'_>, recipe: &AgentDefinitionSpec, tracepare
         env.set("TRACEPARENT", traceparent);
     }
     env.of_the_recipe(recipe);
+    env.copies_for_the_vendor(run, recipe);
     env.set("HOME", AGENT_HOME);
     env.set("PATH", RUN_PATH);
 
@@ -135,6 +138,15 @@ impl Env {
         self.set("AGENT_CONVERSATION_SOURCE", &conversation.source);
         self.set("AGENT_CONVERSATION_ID", &conversation.id);
         self.set("AGENT_CONVERSATION_PIN", &conversation.pin);
+    }
+
+    fn limits(&mut self, run: &Run<'_>) {
+        let station = &run.station.spec;
+        let deadline = station.deadline_minutes().saturating_mul(MINUTE_MS).saturating_sub(DEADLINE_MARGIN_MS);
+        self.set("AGENT_DEADLINE_MS", &deadline.to_string());
+        if let Some(minutes) = station.stall_timeout_minutes() {
+            self.set("AGENT_STALL_MS", &minutes.saturating_mul(MINUTE_MS).to_string());
+        }
     }
 
     fn tokens(&mut self, repos: &[Repo]) {
@@ -180,12 +192,22 @@ impl Env {
     }
 
     fn of_the_vendor(&mut self, run: &Run<'_>, recipe: &AgentDefinitionSpec) {
-        let resources = &recipe.resources;
         for (name, value) in env_extras(run.vendor()) {
-            let by_value = resources.env.iter().any(|entry| entry.name == *name);
-            let by_secret = resources.secrets.iter().any(|entry| entry.name == *name);
-            if !by_value && !by_secret {
+            if !sets(recipe, name) {
                 self.set(name, value);
+            }
+        }
+    }
+
+    /// After the recipe's own, so that a value that refers to a variable of the recipe is expanded here too.
+    fn copies_for_the_vendor(&mut self, run: &Run<'_>, recipe: &AgentDefinitionSpec) {
+        let resources = &recipe.resources;
+        for (copy, original) in env_copies(run.vendor()).iter().filter(|(copy, _)| !sets(recipe, copy)) {
+            // In this order: of two entries of one name, the literal one is the one that the pod gets.
+            if let Some(entry) = resources.env.iter().find(|entry| entry.name == *original) {
+                self.push(copy, json!({ "name": copy, "value": entry.value }));
+            } else if let Some(entry) = resources.secrets.iter().find(|entry| entry.name == *original) {
+                self.secret(copy, &entry.key);
             }
         }
     }
@@ -244,6 +266,12 @@ impl Env {
             self.entries.push(entry);
         }
     }
+}
+
+/// True for a variable that the recipe sets itself.
+fn sets(recipe: &AgentDefinitionSpec, name: &str) -> bool {
+    let resources = &recipe.resources;
+    resources.env.iter().any(|entry| entry.name == name) || resources.secrets.iter().any(|entry| entry.name == name)
 }
 
 /// True for what Kubernetes takes as a key of a Secret.

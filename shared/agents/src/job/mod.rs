@@ -88,7 +88,8 @@ pub fn build(run: &Run<'_>, options: &JobOptions) -> Result<Job, BuildError> {
     let recipe = env::without_reserved(&run.definition.spec);
     let prompt = run.prompt();
     let argv = argv(&Invocation { vendor: run.vendor(), model: run.model(), prompt: &prompt, definition: &recipe })?;
-    if prompt.len() > MAX_ARGUMENT {
+    // Some CLIs take the prompt in one word with its option.
+    if argv.iter().any(|word| word.len() > MAX_ARGUMENT && word.ends_with(&prompt)) {
         return Err(BuildError::PromptTooLong);
     }
 
@@ -104,9 +105,7 @@ pub fn build(run: &Run<'_>, options: &JobOptions) -> Result<Job, BuildError> {
             "controller": true, "blockOwnerDeletion": true,
         }],
     });
-    if let Some(traceparent) = &options.traceparent {
-        metadata["annotations"] = json!({ names::ANNOTATION_TRACEPARENT: traceparent });
-    }
+    metadata["annotations"] = annotations(run, options).into();
     decode(json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -136,6 +135,16 @@ fn labels(run: &Run<'_>) -> Map<String, Value> {
         (names::LABEL_STATION, names::shortened(&run.agent.spec.station_ref)),
     ];
     labels.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+}
+
+fn annotations(run: &Run<'_>, options: &JobOptions) -> Map<String, Value> {
+    let resumed = !run.definition.spec.resources.conversation.id.is_empty();
+    let annotations = [
+        (names::ANNOTATION_MODEL, Some(run.model().to_owned())),
+        (names::ANNOTATION_RESUMED, resumed.then(|| "true".to_owned())),
+        (names::ANNOTATION_TRACEPARENT, options.traceparent.clone()),
+    ];
+    annotations.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
 }
 
 fn decode(job: Value) -> Result<Job, BuildError> {

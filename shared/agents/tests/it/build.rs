@@ -30,7 +30,7 @@ fn a_job_is_owned_by_its_agent_and_no_namesake() {
 #[test]
 fn a_run_without_a_trace_has_no_trace_in_its_job() {
     let objects = Objects::bare();
-    assert_eq!(objects.build().unwrap().metadata.annotations, None);
+    assert!(!objects.build().unwrap().metadata.annotations.unwrap().contains_key("agents.re-cinq.com/traceparent"));
     assert!(!objects.agent_env().has("TRACEPARENT"));
 }
 
@@ -90,8 +90,25 @@ fn case_14_a_prompt_over_131071_bytes_is_refused(#[case] bytes: usize, #[case] f
     assert_eq!(error, (!fits).then(|| "invalid run: rendered prompt exceeds 131071 bytes".to_owned()));
 }
 
+/// The longest argument counts, and gemini takes the prompt in one word with its option.
+#[rstest]
+#[case("gemini", 131_071 - 9, true)]
+#[case("gemini", 131_071 - 8, false)]
+#[case("gpt-5.5", 131_071, true)]
+#[case("gpt-5.5", 131_072, false)]
+fn case_14_a_prompt_that_its_cli_could_not_be_started_with_is_refused(
+    #[case] model: &str,
+    #[case] bytes: usize,
+    #[case] fits: bool,
+) {
+    let mut objects = Objects::bare();
+    objects.agent.spec.model = model.to_owned();
+    objects.definition.spec.prompt = "p".repeat(bytes);
+    assert_eq!(objects.build().err(), (!fits).then_some(BuildError::PromptTooLong));
+}
+
 #[test]
-fn case_15_and_fix_136_a_prompt_that_starts_with_a_dash_is_data() {
+fn case_15_and_fix_n136_a_prompt_that_starts_with_a_dash_is_data() {
     let mut objects = Objects::full();
     objects.definition.spec.prompt = "--help".to_owned();
     let command = objects.agent_container().command.unwrap();
@@ -115,7 +132,7 @@ fn case_16_an_empty_prompt_is_an_empty_argument() {
     "9223372010000"
 )]
 #[case::the_largest(Some(i64::MAX), 9_223_372_020, "9223372010000")]
-fn fix_115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] seconds: i64, #[case] millis: &str) {
+fn fix_n115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] seconds: i64, #[case] millis: &str) {
     let mut objects = Objects::bare();
     objects.station.spec.deadline_minutes = minutes;
     assert_eq!(objects.build().unwrap().spec.unwrap().active_deadline_seconds, Some(seconds));
@@ -123,7 +140,7 @@ fn fix_115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] 
 }
 
 #[test]
-fn case_19_and_fix_115_a_name_of_253_dotted_characters_gives_valid_names() {
+fn case_19_and_fix_n115_a_name_of_253_dotted_characters_gives_valid_names() {
     let mut objects = Objects::bare();
     let name = format!("{}a", "a.".repeat(126));
     objects.agent.metadata.name = Some(name.clone());
@@ -152,12 +169,17 @@ fn case_27_the_agents_model_decides_the_vendor() {
     assert_eq!(objects.agent_env().value("AGENT_MODEL"), "claude-haiku");
 }
 
-#[test]
-fn a_vendor_that_is_not_built_is_refused_and_never_run_as_another() {
+#[rstest]
+#[case("gpt-5.5", "codex")]
+#[case("gemini-3-pro", "gemini")]
+#[case("opencode/a/b", "opencode")]
+fn each_vendor_has_a_job_that_starts_its_cli(#[case] model: &str, #[case] program: &str) {
     let mut objects = Objects::full();
-    objects.agent.spec.model = "gpt-5.5".to_owned();
-    let reason = objects.build().unwrap_err().failure_reason();
-    assert!(reason.starts_with("invalid run: this version of Signalbox cannot run codex"), "{reason}");
+    objects.agent.spec.model = model.to_owned();
+    let argv = objects.argv();
+    assert_eq!(argv[0], program);
+    assert_eq!(argv.iter().filter(|word| word.contains("Fix It costs $$5")).count(), 1);
+    assert_eq!(objects.agent_env().value("AGENT_MODEL"), model);
 }
 
 #[test]
@@ -173,7 +195,7 @@ fn an_agent_that_no_api_server_has_named_gives_no_job() {
 }
 
 #[test]
-fn fix_114_a_misspelt_selector_reaches_the_supervisor_as_it_is() {
+fn fix_n114_a_misspelt_selector_reaches_the_supervisor_as_it_is() {
     let objects = Objects::bare()
         .recipe("{model: exec, prompt: p, tool_config: {command: [echo]}, output: {select: [{event: tool_cal}]}}");
     assert_eq!(objects.agent_env().value("AGENT_SELECT"), r#"[{"event":"tool_cal"}]"#);

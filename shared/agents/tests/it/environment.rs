@@ -106,7 +106,7 @@ fn a_recipe_may_tune_the_supervisor(#[case] name: &str) {
 #[case("AGENT_SINKS")]
 #[case("HOME")]
 #[case("POD_NAME")]
-fn case_21_and_fix_137_a_reserved_header_secret_is_blanked(#[case] name: &str) {
+fn case_21_and_fix_n137_a_reserved_header_secret_is_blanked(#[case] name: &str) {
     let mcp_key = name.to_lowercase().replace('_', "-");
     let mut objects = exec("");
     let recipe = &mut objects.definition.spec;
@@ -174,6 +174,78 @@ fn a_recipe_that_sets_a_variable_of_its_vendor_keeps_it() {
     assert_eq!(env.count("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"), 1);
     assert_eq!(env.value("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"), "0");
     assert_eq!(env.value("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"), "1");
+}
+
+fn with_model(model: &str, resources: &str) -> Objects {
+    let mut objects = Objects::bare();
+    objects.definition.spec = yaml(&format!("model: {model}\nprompt: p\nresources: {resources}"));
+    objects
+}
+
+#[test]
+fn codex_has_the_key_of_the_recipe_under_the_name_that_it_looks_at() {
+    let env = with_model("gpt-5.5", "{secrets: [{name: OPENAI_API_KEY, ref: openai-key}]}").agent_env();
+    assert_eq!((env.secret("CODEX_API_KEY"), env.secret("OPENAI_API_KEY")), (Some("openai-key"), Some("openai-key")));
+}
+
+#[rstest]
+#[case::no_key("{}", None)]
+#[case::a_literal_key("{env: [{name: OPENAI_API_KEY, value: k}]}", Some("k"))]
+#[case::as_written("{env: [{name: OPENAI_API_KEY, value: $(OTHER)-$$}]}", Some("$(OTHER)-$$"))]
+#[case::its_own("{env: [{name: OPENAI_API_KEY, value: k}, {name: CODEX_API_KEY, value: own}]}", Some("own"))]
+#[case::of_two_the_one_the_pod_gets(
+    "{env: [{name: OPENAI_API_KEY, value: k}], secrets: [{name: OPENAI_API_KEY, ref: s}]}",
+    Some("k")
+)]
+fn codex_has_the_literal_key_of_the_recipe_too(#[case] resources: &str, #[case] value: Option<&str>) {
+    let env = with_model("gpt-5.5", resources).agent_env();
+    assert_eq!(env.has("CODEX_API_KEY").then(|| env.value("CODEX_API_KEY")), value);
+}
+
+#[test]
+fn the_copy_of_a_key_comes_after_what_it_may_refer_to() {
+    let resources = "{env: [{name: OTHER, value: k}, {name: OPENAI_API_KEY, value: $(OTHER)}]}";
+    let env = with_model("gpt-5.5", resources).agent_env();
+    let at = |name: &str| env.names().iter().position(|held| *held == name).unwrap();
+    assert!(at("OTHER") < at("OPENAI_API_KEY") && at("OPENAI_API_KEY") < at("CODEX_API_KEY"));
+}
+
+#[test]
+fn a_secret_key_of_codex_of_its_own_is_kept() {
+    let resources = "{secrets: [{name: OPENAI_API_KEY, ref: a}, {name: CODEX_API_KEY, ref: b}]}";
+    let env = with_model("gpt-5.5", resources).agent_env();
+    assert_eq!((env.count("CODEX_API_KEY"), env.secret("CODEX_API_KEY")), (1, Some("b")));
+}
+
+#[test]
+fn the_key_of_codex_is_for_codex_alone() {
+    let env = with_model("opencode", "{secrets: [{name: OPENAI_API_KEY, ref: a}]}").agent_env();
+    assert!(!env.has("CODEX_API_KEY") && env.has("OPENAI_API_KEY"));
+}
+
+#[test]
+fn gemini_and_opencode_get_their_variables_unless_the_recipe_sets_them() {
+    let env = with_model("gemini", "{env: [{name: GEMINI_CLI_NO_RELAUNCH, value: 'false'}]}").agent_env();
+    assert_eq!(env.value("GEMINI_EXP"), "/agent/.gemini/experiments.json");
+    assert_eq!((env.count("GEMINI_CLI_NO_RELAUNCH"), env.value("GEMINI_CLI_NO_RELAUNCH")), (1, "false"));
+    let env = with_model("opencode", "{}").agent_env();
+    assert_eq!(env.value("OPENCODE_DISABLE_MODELS_FETCH"), "1");
+    assert!(!env.has("GEMINI_EXP"));
+}
+
+#[rstest]
+#[case(None, None)]
+#[case(Some(10), Some("600000"))]
+#[case(Some(0), Some("60000"))]
+#[case(Some(i64::MAX), Some("9223372020000"))]
+fn a_run_has_a_limit_to_its_silence_only_where_its_station_has_one(
+    #[case] minutes: Option<i64>,
+    #[case] millis: Option<&str>,
+) {
+    let mut objects = exec("resources: {env: [{name: AGENT_STALL_MS, value: '1'}]}");
+    objects.station.spec.stall_timeout_minutes = minutes;
+    let env = objects.agent_env();
+    assert_eq!(env.has("AGENT_STALL_MS").then(|| env.value("AGENT_STALL_MS")), millis);
 }
 
 #[test]

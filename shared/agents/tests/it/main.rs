@@ -4,9 +4,11 @@
 mod admission;
 mod admission_model;
 mod build;
+mod conditions;
 mod environment;
 mod history;
 mod outcome;
+mod start;
 mod support;
 mod template;
 mod validate;

@@ -1,6 +1,8 @@
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use rstest::rstest;
-use signalbox_agents::outcome::{Completion, JobOutcome, PodResult, completion, job_outcome, newest, pod_result};
+use signalbox_agents::outcome::{
+    Completion, JobOutcome, PodResult, completion, finish, job_outcome, newest, pod_result,
+};
 use signalbox_types::Phase;
 
 use crate::support::yaml;
@@ -33,7 +35,12 @@ const LOST_OUTPUT: &str = "run output unavailable: pod garbage-collected";
 #[case("{conditions: [{type: Failed, status: 'False', reason: R}], active: 1}", JobOutcome::Running)]
 #[case("{conditions: [{type: Complete, status: Unknown}]}", JobOutcome::Running)]
 #[case::case_43("{conditions: [{type: FailureTarget, status: 'True', reason: R}], active: 1}", JobOutcome::Running)]
+#[case::announced_at_a_deadline(
+    "{conditions: [{type: FailureTarget, status: 'True', reason: DeadlineExceeded}], failed: 1}",
+    JobOutcome::Running
+)]
 #[case("{conditions: [{type: SuccessCriteriaMet, status: 'True'}]}", JobOutcome::Running)]
+#[case("{conditions: [{type: SuccessCriteriaMet, status: 'True'}], succeeded: 1}", JobOutcome::Running)]
 #[case("{succeeded: 1}", JobOutcome::Succeeded)]
 #[case("{failed: 1}", failed("Job failed"))]
 #[case("{succeeded: 0, failed: 0}", JobOutcome::Running)]
@@ -107,7 +114,7 @@ fn the_newest_pod_counts() {
 }
 
 fn ended(status: &str, code: Option<i32>, log: Option<&str>) -> Completion {
-    let pod = PodResult { container: AGENT, exit_code: code };
+    let pod = PodResult { container: AGENT, exit_code: code, out_of_memory: false };
     completion(Some(&job(status)), Some(pod), log.map(str::to_owned)).unwrap()
 }
 
@@ -121,11 +128,17 @@ fn succeeded(output: &str, reason: Option<&str>) -> Completion {
         exit_code: 0,
         output: output.to_owned(),
         failure_reason: reason.map(str::to_owned),
+        finish: finish::SUCCEEDED,
     }
 }
 
 fn failure(exit_code: i32, output: &str, reason: &str) -> Completion {
-    Completion { phase: Phase::Failed, exit_code, output: output.to_owned(), failure_reason: Some(reason.to_owned()) }
+    finished(finish::JOB_FAILED, exit_code, output, reason)
+}
+
+fn finished(finish: &'static str, exit_code: i32, output: &str, reason: &str) -> Completion {
+    let failure_reason = Some(reason.to_owned());
+    Completion { phase: Phase::Failed, exit_code, output: output.to_owned(), failure_reason, finish }
 }
 
 #[test]
@@ -148,7 +161,7 @@ fn t9_a_job_that_failed_has_its_reason_and_the_pods_code() {
 #[test]
 fn case_31_and_t10_a_lost_job_is_a_failed_run() {
     let reason = "run record unavailable: Job garbage-collected before its result was observed";
-    assert_eq!(completion(None, None, None), Some(failure(1, "", reason)));
+    assert_eq!(completion(None, None, None), Some(finished(finish::JOB_LOST, 1, "", reason)));
 }
 
 #[test]
@@ -179,18 +192,34 @@ fn case_36_a_complete_job_has_code_0_whatever_its_container_says() {
 
 #[test]
 fn case_37_an_agent_out_of_memory_has_code_137() {
-    assert_eq!(ended(BACKOFF, Some(137), Some("x")), failure(137, "x", BACKOFF_REASON));
+    let status =
+        "{status: {containerStatuses: [{name: agent, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}}";
+    let pod = pod_result(&yaml::<Pod>(status));
+    let completion = completion(Some(&job(BACKOFF)), Some(pod), Some("x".to_owned()));
+    assert_eq!(completion, Some(finished(finish::OUT_OF_MEMORY, 137, "x", BACKOFF_REASON)));
+    assert_eq!(ended(BACKOFF, Some(137), Some("x")), failure(137, "x", BACKOFF_REASON), "killed by another");
 }
 
 #[test]
 fn case_38_an_init_that_failed_gives_its_code_and_its_log() {
-    let pod = PodResult { container: INIT, exit_code: Some(128) };
+    let pod = PodResult { container: INIT, exit_code: Some(128), out_of_memory: false };
     let completion = completion(Some(&job(BACKOFF)), Some(pod), Some("init log".to_owned()));
     assert_eq!(completion, Some(failure(128, "init log", BACKOFF_REASON)));
 }
 
 #[test]
 fn case_23_and_case_40_a_pod_stopped_by_the_deadline_gives_the_deadline_as_reason() {
-    assert_eq!(gone(DEADLINE), failure(1, "", DEADLINE_REASON));
-    assert_eq!(ended(DEADLINE, Some(0), Some("done")), failure(1, "done", DEADLINE_REASON), "a sidecar never ended");
+    let deadline = |code, output| finished(finish::DEADLINE_EXCEEDED, code, output, DEADLINE_REASON);
+    assert_eq!(gone(DEADLINE), deadline(1, ""));
+    assert_eq!(ended(DEADLINE, Some(0), Some("done")), deadline(1, "done"), "a sidecar never ended");
+}
+
+#[test]
+fn case_72_code_124_is_the_deadline_unless_the_supervisor_says_that_the_cli_fell_silent() {
+    let event = r#"{"kind":"lifecycle","phase":"agent","status":"failed","exitCode":124}"#;
+    let stalled = r#"{"kind":"lifecycle","phase":"agent","status":"failed","reason":"stalled","exitCode":124}"#;
+    assert_eq!(ended(BACKOFF, Some(124), Some(event)).finish, finish::DEADLINE_EXCEEDED);
+    assert_eq!(ended(BACKOFF, Some(124), None).finish, finish::DEADLINE_EXCEEDED);
+    assert_eq!(ended(BACKOFF, Some(124), Some(&format!("x\n{stalled}\nlate\n"))).finish, finish::STALLED);
+    assert_eq!(ended(BACKOFF, Some(3), Some(stalled)).finish, finish::JOB_FAILED, "a CLI can print anything");
 }

@@ -35,6 +35,28 @@ fn a_way_of_running_that_is_deployed_is_taken() {
 
 #[rstest]
 #[case("claude-opus-5-5", "11111111-2222-4333-8444-555555555555", true)]
+#[case("gemini", "11111111-2222-4333-8444-555555555555", true)]
+#[case("claude-opus-5-5", "mine", false)]
+#[case("gpt-5.5", "nosuch", false)]
+#[case("gemini", "latest", false)]
+#[case("gemini", "1", false)]
+#[case("exec", "mine", true)]
+fn a_resumed_session_has_an_id_that_the_vendor_takes(#[case] model: &str, #[case] id: &str, #[case] valid: bool) {
+    let mut objects = Objects::bare();
+    objects.agent.spec.model = model.to_owned();
+    objects.agent.spec.resume_session = id.to_owned();
+    objects.definition.spec.execution = yaml("realtime");
+    let all = Switches { batch: true, realtime: true };
+    let reason = execution(&objects.run(), &all).err().map(|rejection| rejection.to_string());
+    assert_eq!(reason.as_deref(), (!valid).then_some("invalid resumeSession"));
+    let reason = execution(&objects.run(), &Switches::default()).err().map(|rejection| rejection.to_string());
+    assert_eq!(reason.as_deref(), Some("realtime execution is disabled on this controller"), "comes first");
+}
+
+#[rstest]
+#[case("claude-opus-5-5", "11111111-2222-4333-8444-555555555555", true)]
+#[case("gemini", "mine", false)]
+#[case("opencode", "mine", true)]
 #[case("claude-opus-5-5", "11111111-2222-4333-8444-55555555555G", false)]
 #[case("claude-opus-5-5", "11111111222243338444555555555555", false)]
 #[case("claude-opus-5-5", "11111111-2222-4333-8444-555555555555-", false)]

@@ -23,9 +23,11 @@ struct Unfinished {
 const MAX_PARTS: usize = 4096;
 
 impl Assembly {
-    /// Notes a listing that was made otherwise: what comes late and is older is ignored.
+    /// Notes a listing that was made otherwise: what comes late and is older is ignored. It is what the API server says
+    /// itself, so it also ends the reign of a version that was never given out, and of those before an etcd was restored.
     pub fn note(&mut self, version: u64) {
-        self.done = self.done.max(version);
+        self.done = version;
+        self.current = None;
     }
 
     /// Takes a part; gives the listing once all parts are there. A newer listing discards an unfinished older one, an
@@ -110,6 +112,16 @@ mod tests {
         assert_eq!(assembly.add(part(7, 1, 2, "b")), None);
         assert_eq!(assembly.add(part(7, 0, 2, "a")), None);
         assert_eq!(assembly.add(part(8, 0, 1, "c")), None, "a repeated listing is no news");
+    }
+
+    #[test]
+    fn an_own_listing_ends_the_reign_of_a_version_that_was_never_given_out() {
+        let mut assembly = Assembly::default();
+        assert!(assembly.add(part(u64::MAX, 0, 1, "a")).is_some());
+        assert_eq!(assembly.add(part(7, 0, 1, "a")), None);
+        assembly.note(8);
+        assert_eq!(assembly.add(part(7, 0, 1, "a")), None, "older than the own one");
+        assert!(assembly.add(part(9, 0, 1, "a")).is_some());
     }
 
     #[test]

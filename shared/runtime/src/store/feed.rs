@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use async_nats::Message;
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use prometheus::{IntGaugeVec, Opts};
 use signalbox_types::{
     ObjectId, Watched,
-    bus::{Change, ListingPart, change_subject, listing_subject},
+    bus::{Change, HEADER_TRACEPARENT, ListingPart, change_subject, listing_subject},
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -104,7 +105,7 @@ impl<K: Watched> Feed<K> {
         ready();
         loop {
             tokio::select! {
-                Some(message) = changes.next() => self.on_change(&message.payload),
+                Some(message) = changes.next() => self.on_change(&message),
                 Some(message) = listings.next() => self.on_listing(&message.payload),
                 Some(()) = self.settling.next() => {
                     let _ = self.kind.inner.notices.send(Notice::Listed);
@@ -119,9 +120,10 @@ impl<K: Watched> Feed<K> {
         }
     }
 
-    fn on_change(&self, body: &[u8]) {
-        match Change::decode(body) {
-            Ok(change) => self.kind.change(change),
+    fn on_change(&self, message: &Message) {
+        let trace = message.headers.as_ref().and_then(|headers| headers.get(HEADER_TRACEPARENT));
+        match Change::decode(&message.payload) {
+            Ok(change) => self.kind.change(change, trace.map(ToString::to_string)),
             Err(error) => tracing::warn!(kind = K::KIND, %error, "change not understood; a listing will repair it"),
         }
     }

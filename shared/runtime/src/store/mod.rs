@@ -118,9 +118,9 @@ impl<K: Watched> Kind<K> {
         Question { ask: self.lock().ask(), kind: self.clone() }
     }
 
-    fn change(&self, change: signalbox_types::bus::Change<K>) {
+    fn change(&self, change: signalbox_types::bus::Change<K>, trace: Option<String>) {
         let transition = self.lock().change(change);
-        self.tell(transition);
+        self.tell(transition.map(|transition| Transition { trace, ..transition }));
     }
 
     fn tell(&self, transition: Option<Transition<K>>) {

@@ -20,6 +20,8 @@ enum Step {
     Ask(u8),
     /// An answer that is on its way arrives.
     Answer(u16),
+    /// Something that is no watcher of this API server sends a change in a version that was never given out.
+    Forge { name: u8, ahead: u64, uid: bool },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -29,6 +31,11 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0u8..4).prop_map(Step::Ask),
         2 => any::<u16>().prop_map(Step::Answer),
     ]
+}
+
+fn forged() -> impl Strategy<Value = Step> {
+    let ahead = prop_oneof![1u64..100, Just(u64::MAX / 2)];
+    (0u8..6, ahead, any::<bool>()).prop_map(|(name, ahead, uid)| Step::Forge { name, ahead, uid })
 }
 
 #[derive(Default)]
@@ -62,7 +69,14 @@ impl World {
                     self.arrive(ask, &name, answer);
                 }
             }
+            Step::Forge { name, ahead, uid } => self.forge(&format!("agent-{name}"), self.version + ahead, *uid),
         }
+    }
+
+    fn forge(&mut self, name: &str, version: u64, own_uid: bool) {
+        let uid = self.truth.get(name).and_then(ResourceExt::uid).filter(|_| own_uid);
+        let forged = agent(name, &uid.unwrap_or_else(|| "forged".to_owned()), version);
+        self.table.change(Change::Applied(forged));
     }
 
     fn write(&mut self, name: &str, delete: bool) {
@@ -77,11 +91,7 @@ impl World {
             self.uids += 1;
             format!("uid-{}", self.uids)
         });
-        let agent: Agent = serde_json::from_value(json!({
-            "apiVersion": "agents.re-cinq.com/v1alpha1", "kind": "Agent", "spec": {"stationRef": "s"},
-            "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": self.version.to_string()},
-        }))
-        .unwrap();
+        let agent = agent(name, &uid, self.version);
         self.truth.insert(name.to_owned(), agent.clone());
         self.sent.push(Change::Applied(agent));
     }
@@ -119,6 +129,14 @@ impl World {
     }
 }
 
+fn agent(name: &str, uid: &str, version: u64) -> Agent {
+    serde_json::from_value(json!({
+        "apiVersion": "agents.re-cinq.com/v1alpha1", "kind": "Agent", "spec": {"stationRef": "s"},
+        "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": version.to_string()},
+    }))
+    .unwrap()
+}
+
 fn key(name: &str) -> Key {
     ("ns".to_owned(), name.to_owned())
 }
@@ -154,6 +172,18 @@ proptest! {
             world.step(&Step::Deliver(which));
         }
         world.on_the_way.drain(..).for_each(|(ask, ..)| world.table.close(ask));
+        world.settle();
+        prop_assert_eq!(world.held(), world.true_state());
+    }
+
+    #[test]
+    fn a_version_that_was_never_given_out_is_undone_by_the_second_listing(
+        steps in prop::collection::vec(prop_oneof![5 => step(), 1 => forged()], 0..60),
+    ) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.step(step));
+        world.on_the_way.drain(..).for_each(|(ask, ..)| world.table.close(ask));
+        world.settle();
         world.settle();
         prop_assert_eq!(world.held(), world.true_state());
     }

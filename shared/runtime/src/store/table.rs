@@ -23,6 +23,8 @@ pub struct Transition<K> {
     pub old: Option<Arc<K>>,
     /// What is held now.
     pub new: Option<Arc<K>>,
+    /// The W3C trace context that the change came with over the bus.
+    pub trace: Option<String>,
 }
 
 impl<K> Transition<K> {
@@ -51,6 +53,8 @@ pub struct Table<K: Watched> {
     /// What changed since the oldest open question; empty while nothing is asked.
     touched: HashMap<Key, Touch>,
     asks: BTreeMap<u64, usize>,
+    /// What was held in a version above the last listing's.
+    ahead: HashMap<Key, u64>,
 }
 
 impl<K: Watched> Default for Table<K> {
@@ -60,7 +64,14 @@ impl<K: Watched> Default for Table<K> {
         // loop only after the first LIST of every kind is in.
         writer.apply_watcher_event(&Event::Init);
         writer.apply_watcher_event(&Event::InitDone);
-        Self { reader: writer.as_reader(), writer, clock: 0, touched: HashMap::new(), asks: BTreeMap::new() }
+        Self {
+            reader: writer.as_reader(),
+            writer,
+            clock: 0,
+            touched: HashMap::new(),
+            asks: BTreeMap::new(),
+            ahead: HashMap::new(),
+        }
     }
 }
 
@@ -158,26 +169,30 @@ impl<K: Watched> Table<K> {
     /// What must be asked for after a listing: what it has in another version than we, and what we hold and it lacks.
     ///
     /// A version above the listing's own was made after it: that is no difference, and asking for it would cost a
-    /// request for every object that happens to change while a listing is on its way.
-    pub fn differences(&self, listing: &Listing) -> Vec<Key> {
-        let mut listed = std::collections::HashSet::with_capacity(listing.objects.len());
-        let mut differing = Vec::new();
-        for id in &listing.objects {
-            let key = (id.namespace.clone(), id.name.clone());
-            let newer_than_listing = |held: &Arc<K>| resource_version(&**held) > listing.version;
-            match self.get(&key) {
-                Some(held) if ObjectId::of(&*held).as_ref() == Some(id) || newer_than_listing(&held) => {}
-                _ => differing.push(key.clone()),
-            }
-            listed.insert(key);
-        }
+    /// request for every object that happens to change while a listing is on its way. A version that is still above the
+    /// next listing's is none that the API server has given out: a forged message, or an etcd that was restored.
+    pub fn differences(&mut self, listing: &Listing) -> Vec<Key> {
+        let listed: HashMap<Key, &ObjectId> =
+            listing.objects.iter().map(|id| ((id.namespace.clone(), id.name.clone()), id)).collect();
         let in_scope = |namespace: &String| listing.scope.is_empty() || listing.scope.contains(namespace);
+        let (mut differing, mut ahead) = (Vec::new(), HashMap::new());
         for held in self.reader.state() {
-            let key = key_of(&*held);
-            if in_scope(&key.0) && !listed.contains(&key) && resource_version(&*held) <= listing.version {
+            let (key, version) = (key_of(&*held), resource_version(&*held));
+            let same = match listed.get(&key) {
+                Some(id) => ObjectId::of(&*held).as_ref() == Some(*id),
+                None => !in_scope(&key.0),
+            };
+            if same {
+                continue;
+            }
+            if version > listing.version && self.ahead.get(&key) != Some(&version) {
+                ahead.insert(key, version);
+            } else {
                 differing.push(key);
             }
         }
+        self.ahead = ahead;
+        differing.extend(listed.into_keys().filter(|key| self.get(key).is_none()));
         differing
     }
 
@@ -206,14 +221,14 @@ impl<K: Watched> Table<K> {
             return None;
         }
         self.writer.apply_watcher_event(&Event::Apply(object));
-        Some(Transition { old, new: self.get(&key) })
+        Some(Transition { old, new: self.get(&key), trace: None })
     }
 
     fn take(&mut self, key: &Key, version: u64) -> Option<Transition<K>> {
         self.touch(key, version);
         let old = self.get(key)?;
         self.writer.apply_watcher_event(&Event::Delete((*old).clone()));
-        Some(Transition { old: Some(old), new: None })
+        Some(Transition { old: Some(old), new: None, trace: None })
     }
 }
 

@@ -7,7 +7,7 @@ fn run(model: &str, prompt: &str, recipe: &str) -> Result<Vec<String>, ArgvError
     argv(&Invocation { vendor: Vendor::route(model), model, prompt, definition: &definition })
 }
 
-fn claude(model: &str, prompt: &str, recipe: &str) -> String {
+fn line(model: &str, prompt: &str, recipe: &str) -> String {
     run(model, prompt, recipe).unwrap().join(" ")
 }
 
@@ -16,7 +16,7 @@ const SETTINGS: &str = "--settings /agent/.claude/settings.json";
 
 #[test]
 fn a_bare_recipe_runs_the_default_model() {
-    assert_eq!(claude("", "do it", "prompt: ignored here"), format!("{HEAD} {SETTINGS} -- do it"));
+    assert_eq!(line("", "do it", "prompt: ignored here"), format!("{HEAD} {SETTINGS} -- do it"));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_full_recipe_has_its_options_in_the_order_of_the_contract() {
           mcp_servers: [{name: tools, transport: stdio, command: serve}]
         ";
     assert_eq!(
-        claude("claude-opus-5-5", "p", recipe),
+        line("claude-opus-5-5", "p", recipe),
         format!(
             "{HEAD} --allowedTools Read --allowedTools Bash(git *) --disallowedTools WebFetch --mcp-config \
              {{\"mcpServers\":{{\"tools\":{{\"command\":\"serve\",\"type\":\"stdio\"}}}}}} --strict-mcp-config \
@@ -42,21 +42,109 @@ fn a_full_recipe_has_its_options_in_the_order_of_the_contract() {
 fn fix_0_7_0_disallowed_tools_hold_under_bypass() {
     let recipe = "{permission_mode: bypass, allowed_tools: [Read], disallowed_tools: [Bash, WebFetch]}";
     let expected = "--dangerously-skip-permissions --disallowedTools Bash --disallowedTools WebFetch";
-    assert_eq!(claude("", "p", recipe), format!("{HEAD} {expected} {SETTINGS} -- p"));
+    assert_eq!(line("", "p", recipe), format!("{HEAD} {expected} {SETTINGS} -- p"));
 }
 
 #[test]
 fn a_misspelt_permission_mode_is_auto_and_never_bypass() {
-    assert!(!claude("", "p", "permission_mode: byPass").contains("--dangerously-skip-permissions"));
+    assert!(!line("", "p", "permission_mode: byPass").contains("--dangerously-skip-permissions"));
 }
 
 #[rstest]
 #[case("--help")]
+#[case("-m")]
 #[case("")]
-#[case("-")]
-fn case_15_and_fix_137_a_prompt_is_data_after_the_dashes(#[case] prompt: &str) {
-    let argv = run("", prompt, "{}").unwrap();
+#[case("-- resume")]
+fn case_15_16_and_fix_n136_a_prompt_is_data_after_the_dashes(
+    #[case] prompt: &str,
+    #[values("claude-opus-5-5", "gpt-5.5", "opencode/a/b")] model: &str,
+    #[values("{}", "resources: {conversation: {id: a}}")] recipe: &str,
+) {
+    let argv = run(model, prompt, recipe).unwrap();
     assert_eq!(argv[argv.len() - 2..], ["--", prompt]);
+    assert_eq!(argv.iter().position(|word| word == "--"), Some(argv.len() - 2));
+}
+
+#[rstest]
+#[case("--help")]
+#[case("-")]
+#[case("")]
+fn fix_n136_a_prompt_of_gemini_is_in_one_word_with_its_option(#[case] prompt: &str) {
+    let argv = run("gemini-3.1-flash-lite", prompt, "resources: {conversation: {id: a}}").unwrap();
+    assert_eq!(argv[1], format!("--prompt={prompt}"));
+    assert!(!argv[2..].iter().any(|word| word == prompt));
+}
+
+#[rstest]
+#[case("gpt-5.5", "-\n")]
+#[case("claude-opus-5-5", "-")]
+#[case("opencode", "-")]
+fn a_dash_alone_is_no_prompt_from_standard_input(#[case] model: &str, #[case] last: &str) {
+    assert_eq!(run(model, "-", "{}").unwrap().pop().unwrap(), last);
+    let resumed = run(model, "-", "resources: {conversation: {id: a}}").unwrap();
+    assert_eq!(resumed.last().unwrap(), last);
+}
+
+const CODEX_ALWAYS: &str = "--skip-git-repo-check --dangerously-bypass-approvals-and-sandbox";
+
+#[rstest]
+#[case("gpt-5.5", "{}", "codex exec --json --model gpt-5.5")]
+#[case("gpt-5.5", "permission_mode: bypass", "codex exec --json --model gpt-5.5")]
+#[case("O3-mini", "{allowed_tools: [a], disallowed_tools: [b], max_turns: 3}", "codex exec --json --model O3-mini")]
+#[case("codex", "{}", "codex exec --json")]
+#[case("my-codex", "{}", "codex exec --json --model my-codex")]
+#[case("gpt-5.5", "resources: {conversation: {id: A, pin: B}}", "codex exec resume A --json --model gpt-5.5")]
+fn codex_is_never_in_its_own_sandbox(#[case] model: &str, #[case] recipe: &str, #[case] head: &str) {
+    assert_eq!(line(model, "do it", recipe), format!("{head} {CODEX_ALWAYS} -- do it"));
+}
+
+const GEMINI_ALWAYS: &str = "--skip-trust --include-directories /workspace";
+
+#[rstest]
+#[case("{}", "")]
+#[case("permission_mode: bypass", " --yolo")]
+#[case("permission_mode: byPass", "")]
+#[case("resources: {conversation: {id: A}}", " --resume A")]
+#[case("{permission_mode: bypass, resources: {conversation: {id: A, pin: B}}}", " --yolo --resume A")]
+fn fix_0_10_10_gemini_starts_in_an_untrusted_workspace(#[case] recipe: &str, #[case] options: &str) {
+    let expected =
+        format!("gemini --prompt=do it --output-format stream-json --model gemini-3-pro {GEMINI_ALWAYS}{options}");
+    assert_eq!(line("gemini-3-pro", "do it", recipe), expected);
+}
+
+#[rstest]
+#[case("gemini")]
+#[case("Gemini")]
+fn fix_0_10_11_a_model_less_gemini_recipe_uses_a_live_model(#[case] model: &str) {
+    let argv = run(model, "p", "{}").unwrap();
+    let at = argv.iter().position(|word| word == "--model").unwrap();
+    assert_eq!(argv[at + 1], "gemini-3.1-flash-lite");
+}
+
+#[rstest]
+#[case("opencode", "{}", "")]
+#[case("OpenCode", "{}", "")]
+#[case("opencode/", "{}", "")]
+#[case("opencode/fake/m1", "{}", " --model fake/m1")]
+#[case("OpenCode/fake/m1", "{}", " --model fake/m1")]
+#[case("opencode/gpt-5-codex", "permission_mode: bypass", " --model gpt-5-codex")]
+#[case("zen-opencode/m", "{}", " --model zen-opencode/m")]
+#[case("opencode", "resources: {conversation: {id: ses_1, pin: B}}", " --session ses_1")]
+fn opencode_gets_the_model_without_the_prefix_that_chose_it(
+    #[case] model: &str,
+    #[case] recipe: &str,
+    #[case] options: &str,
+) {
+    assert_eq!(line(model, "do it", recipe), format!("opencode run --format json{options} -- do it"));
+}
+
+#[rstest]
+#[case("gpt-5.5")]
+#[case("gemini")]
+#[case("opencode")]
+fn mcp_servers_are_on_the_command_line_of_claude_alone(#[case] model: &str) {
+    let recipe = "resources: {mcp_servers: [{name: tools, transport: stdio, command: serve}]}";
+    assert!(!line(model, "p", recipe).contains("serve"));
 }
 
 #[rstest]
@@ -64,7 +152,7 @@ fn case_15_and_fix_137_a_prompt_is_data_after_the_dashes(#[case] prompt: &str) {
 #[case("{pin: b}", "--session-id b --")]
 #[case("{id: a, pin: b}", "--resume a --fork-session --session-id b --")]
 fn fix_0_10_1_resume_plus_pin_forks_and_a_pin_alone_does_not(#[case] conversation: &str, #[case] options: &str) {
-    let argv = claude("", "p", &format!("resources: {{conversation: {conversation}}}"));
+    let argv = line("", "p", &format!("resources: {{conversation: {conversation}}}"));
     assert_eq!(argv, format!("{HEAD} {SETTINGS} {options} p"));
 }
 

@@ -1,62 +1,19 @@
-use std::{fs, path::PathBuf};
-
 use rstest::rstest;
-use signalbox_vendors::{Ending, Seen, Vendor};
+use signalbox_vendors::{Ending, REASON_ANOTHER_SESSION, Seen, Vendor};
 
-pub fn recording(name: &str) -> Vec<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/claude").join(format!("{name}.jsonl"));
-    fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
-}
+use crate::support::{recording, watch};
 
-fn watch(vendor: Vendor, lines: &[impl AsRef<str>]) -> (Vec<Seen>, Option<bool>) {
-    let mut ending = Ending::new(vendor);
-    let seen = lines.iter().map(|line| ending.observe(line.as_ref())).filter(|seen| *seen != Seen::Nothing).collect();
+fn seen(vendor: Vendor, lines: &[impl AsRef<str>]) -> (Vec<Seen>, Option<bool>) {
+    let (seen, ending) = watch(Ending::new(vendor), lines);
     (seen, ending.verdict())
-}
-
-/// Every recording ends as its exit code says; `sigint` is the one where the code, 0, would have lied.
-#[rstest]
-#[case("text", Some(true))]
-#[case("tool", Some(true))]
-#[case("read", Some(true))]
-#[case("tool_denied", Some(true))]
-#[case("bypass", Some(true))]
-#[case("mcp_tool", Some(true))]
-#[case("max_turns", Some(false))]
-#[case("error_401", Some(false))]
-#[case("error_401_no_retry", Some(false))]
-#[case("error_429", Some(false))]
-#[case("error_500", Some(false))]
-#[case("error_no_key", Some(false))]
-#[case("pin", Some(true))]
-#[case("resume", Some(true))]
-#[case("resume_fresh_home", Some(true))]
-#[case("resume_unknown", Some(false))]
-#[case("sigint", Some(false))]
-#[case("sigterm", None)]
-fn a_recorded_run_ends_with_the_verdict_of_its_one_result(#[case] name: &str, #[case] verdict: Option<bool>) {
-    let expected: Vec<_> = verdict.map(|ok| Seen::Terminal { ok }).into_iter().collect();
-    assert_eq!(watch(Vendor::Claude, &recording(name)), (expected, verdict));
-}
-
-#[test]
-fn every_recording_has_its_line_in_the_readme() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/claude");
-    let readme = fs::read_to_string(folder.join("README.md")).unwrap();
-    let mut recordings = 0;
-    for entry in fs::read_dir(folder).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        recordings += usize::from(name.ends_with(".jsonl"));
-        assert!(name == "README.md" || readme.contains(&format!("| {name} |")), "{name}");
-    }
-    assert_eq!(recordings, 19);
 }
 
 #[test]
 fn claude_may_go_on_after_a_result_and_the_last_one_decides() {
-    let (seen, verdict) = watch(Vendor::Claude, &recording("background_task"));
+    let recording = recording("claude/background_task");
+    let (told, verdict) = seen(Vendor::Claude, &recording.lines().collect::<Vec<_>>());
     let terminal = Seen::Terminal { ok: true };
-    assert_eq!(seen, [terminal, Seen::Resumed, Seen::Resumed, terminal]);
+    assert_eq!(told, [terminal, Seen::Resumed, Seen::Resumed, terminal]);
     assert_eq!(verdict, Some(true));
 
     let lines = [
@@ -65,23 +22,27 @@ fn claude_may_go_on_after_a_result_and_the_last_one_decides() {
         r#"{"type":"assistant","message":{"content":[]}}"#,
         r#"{"type":"result","is_error":false}"#,
     ];
-    let (seen, verdict) = watch(Vendor::Claude, &lines);
-    assert_eq!(seen, [Seen::Terminal { ok: false }, Seen::Resumed, terminal]);
+    let (told, verdict) = seen(Vendor::Claude, &lines);
+    assert_eq!(told, [Seen::Terminal { ok: false }, Seen::Resumed, terminal]);
     assert_eq!(verdict, Some(true));
 }
 
 #[test]
 fn a_result_is_parsed_and_not_matched_by_its_first_key() {
-    assert!(recording("text").last().unwrap().starts_with(r#"{"duration_api_ms""#));
+    let text = recording("claude/text");
+    assert!(text.lines().last().unwrap().starts_with(r#"{"duration_api_ms""#));
     let told = [
         r#"a line that quotes {"type":"result"}"#,
         r#"{"type":"assistant","message":{"content":"{\"type\":\"result\"}"}}"#,
         r#"{"text":"x","inner":{"type":"result"}}"#,
         r#"["type","result"]"#,
+        r#"["result"]"#,
         r#"{"type":"result","is_error":"#,
         "",
     ];
-    assert_eq!(watch(Vendor::Claude, &told), (vec![], None));
+    assert_eq!(seen(Vendor::Claude, &told), (vec![], None));
+    assert_eq!(seen(Vendor::Gemini, &told), (vec![], None));
+    assert_eq!(seen(Vendor::Codex, &[r#"["turn.completed"]"#, r#"{"type":"item.completed"}"#]), (vec![], None));
 }
 
 #[test]
@@ -91,8 +52,73 @@ fn a_command_may_print_a_result_and_does_not_go_on_after_it() {
         r#"{"type":"result","is_error":true,"result":"no"}"#,
         r#"{"type":"assistant","message":{"content":"still here"}}"#,
     ];
-    assert_eq!(watch(Vendor::Exec, &lines), (vec![Seen::Terminal { ok: false }], Some(false)));
-    assert_eq!(watch(Vendor::Exec, &["hello", "world"]), (vec![], None));
+    assert_eq!(seen(Vendor::Exec, &lines), (vec![Seen::Terminal { ok: false }], Some(false)));
+    assert_eq!(seen(Vendor::Exec, &["hello", "world"]), (vec![], None));
+}
+
+#[test]
+fn errors_of_codex_are_retries_and_warnings_until_the_turn_ends() {
+    let lines = [
+        r#"{"type":"error","message":"Reconnecting... 1/5"}"#,
+        r#"{"type":"item.completed","item":{"type":"error","message":"Falling back"}}"#,
+    ];
+    assert_eq!(seen(Vendor::Codex, &lines), (vec![], None));
+    let failed = [r#"{"type":"turn.failed","error":{"message":"429"}}"#];
+    assert_eq!(seen(Vendor::Codex, &failed), (vec![Seen::Terminal { ok: false }], Some(false)));
+}
+
+#[rstest]
+#[case(r#"{"type":"result","status":"success"}"#, true)]
+#[case(r#"{"type":"result","status":"error"}"#, false)]
+#[case(r#"{"type":"result"}"#, false)]
+fn only_success_is_success_for_gemini(#[case] line: &str, #[case] ok: bool) {
+    assert_eq!(seen(Vendor::Gemini, &[line]), (vec![Seen::Terminal { ok }], Some(ok)));
+}
+
+#[test]
+fn an_error_of_opencode_is_a_verdict_and_no_result() {
+    let error = [r#"{"type":"error","error":{"name":"APIError"}}"#, r#"{"type":"text","part":{"text":"on"}}"#];
+    let (told, ending) = watch(Ending::new(Vendor::Opencode), &error);
+    assert_eq!((told, ending.verdict(), ending.has_result()), (vec![], Some(false), false));
+    assert_eq!(seen(Vendor::Opencode, &[r#"{"type":"result","is_error":false}"#]), (vec![], None));
+}
+
+const STARTED: &str = r#"{"type":"thread.started","thread_id":"01a22915-c200-7710-afeb-26b9cde4b930"}"#;
+const COMPLETED: &str = r#"{"type":"turn.completed","usage":{}}"#;
+
+#[rstest]
+#[case::the_one_that_was_asked_for("01a22915-c200-7710-afeb-26b9cde4b930", true)]
+#[case::the_same_in_capitals("01A22915-C200-7710-AFEB-26B9CDE4B930", true)]
+#[case::none_was_asked_for("", true)]
+#[case::another("99999999-2222-4333-8444-555555555555", false)]
+#[case::a_name("nosuch", false)]
+fn codex_that_starts_another_thread_than_it_was_asked_for_has_failed(#[case] asked_for: &str, #[case] ok: bool) {
+    let (told, ending) = watch(Ending::new(Vendor::Codex).resuming(asked_for), &[STARTED, COMPLETED]);
+    assert_eq!(told, [Seen::Terminal { ok }]);
+    assert_eq!(ending.verdict(), Some(ok));
+    assert_eq!(ending.reason(), (!ok).then_some("resume started another session"));
+}
+
+#[test]
+fn a_thread_that_went_astray_has_failed_before_and_without_a_result() {
+    let (told, ending) = watch(Ending::new(Vendor::Codex).resuming("nosuch"), &[STARTED]);
+    assert_eq!((told, ending.verdict(), ending.has_result()), (vec![], Some(false), false));
+    assert_eq!(ending.reason(), Some(REASON_ANOTHER_SESSION));
+}
+
+#[test]
+fn only_the_first_thread_is_the_one_that_was_asked_for() {
+    let later = STARTED.replace("01a22915", "ffffffff");
+    let asked_for = "01a22915-c200-7710-afeb-26b9cde4b930";
+    let (_, ending) = watch(Ending::new(Vendor::Codex).resuming(asked_for), &[STARTED, &later, COMPLETED]);
+    assert_eq!((ending.verdict(), ending.reason()), (Some(true), None));
+}
+
+#[test]
+fn a_forked_session_of_claude_has_another_id_and_that_is_no_failure() {
+    let ending = Ending::new(Vendor::Claude).resuming("99999999-2222-4333-8444-555555555555");
+    let (_, ending) = watch(ending, &recording("claude/resume").lines().collect::<Vec<_>>());
+    assert_eq!((ending.verdict(), ending.reason()), (Some(true), None));
 }
 
 #[rstest]

@@ -3,4 +3,9 @@
 
 mod argv;
 mod classes;
+mod cli;
 mod endings;
+mod recordings;
+mod settings;
+mod support;
+mod usage;

@@ -6,19 +6,15 @@ use std::{
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{
-        batch::v1::Job,
-        core::v1::{ContainerState, Pod},
-    },
-    apimachinery::pkg::apis::meta::v1::Time,
+    api::core::v1::{ContainerState, Pod},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ListParams, ObjectMeta, PostParams},
+    api::{ListParams, LogParams, ObjectMeta, PostParams},
     runtime::wait::await_condition,
 };
 use signalbox_testkit::wait_for;
-use signalbox_types::{Agent, AgentSpec, Phase, Timestamp, names};
+use signalbox_types::{Agent, AgentSpec, Phase, names};
 use tokio::{
     sync::MutexGuard,
     time::{sleep, timeout},
@@ -139,14 +135,17 @@ impl Scene {
         running.await.expect("a running pod")
     }
 
-    /// Seconds from the start of a run's Job to that of its initializer.
-    pub async fn seconds_to_start(&self, agent: &str) -> f64 {
-        let pod = self.pod_of(agent).await.name_any();
-        let started = self.until(&pod, "the initializer at work", STEP, |pod: Option<&Pod>| init_start(pod).is_some());
-        let started = started.await.as_ref().and_then(|pod| init_start(Some(pod))).expect("a start");
-        let job = self.api::<Job>().get(&names::job_name(agent)).await.expect("the Job");
-        let job = job.status.and_then(|status| status.start_time).expect("a start");
-        Timestamp::new(started.0).seconds_since(Timestamp::new(job.0))
+    /// Waits until the agent in that pod has printed `text`.
+    pub async fn printed(&self, pod: &str, text: &str) {
+        let params = LogParams { container: Some(names::CONTAINER_AGENT.to_owned()), ..LogParams::default() };
+        let pods = self.api::<Pod>();
+        wait_for(&format!("{text:?} in the log of {pod}"), STEP, || {
+            paused(async {
+                let log = pods.logs(pod, &params).await;
+                if log.as_ref().is_ok_and(|log| log.contains(text)) { Ok(()) } else { Err(format!("{log:?}")) }
+            })
+        })
+        .await;
     }
 
     /// The pod of a run, as soon as there is one.
@@ -242,13 +241,6 @@ pub async fn paused<T, S>(ask: impl Future<Output = Result<T, S>>) -> Result<T, 
 pub fn agent_state(pod: Option<&Pod>) -> Option<&ContainerState> {
     let statuses = pod?.status.as_ref()?.container_statuses.as_ref()?;
     statuses.iter().find(|status| status.name == names::CONTAINER_AGENT)?.state.as_ref()
-}
-
-fn init_start(pod: Option<&Pod>) -> Option<Time> {
-    let statuses = pod?.status.as_ref()?.init_container_statuses.as_ref()?;
-    let state = statuses.first()?.state.as_ref()?;
-    let ended = || state.terminated.as_ref().and_then(|ended| ended.started_at.clone());
-    state.running.as_ref().and_then(|running| running.started_at.clone()).or_else(ended)
 }
 
 /// The output of a run.

@@ -1,0 +1,93 @@
+//! Between Running and a pod that has started: why it has not, and for how long it may not.
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::{ResourceExt, api::ListParams, runtime::controller::Action};
+use signalbox_agents::{
+    conditions::Conditions,
+    outcome,
+    start::{Obstacle, Start, start, told_by},
+};
+use signalbox_types::{Agent, Timestamp};
+
+use crate::{
+    apply::Error,
+    clock::now,
+    metrics::FailureKind,
+    plan::{self, StartPlan},
+    reconcile::Launcher,
+};
+
+impl Launcher {
+    /// Looks at a run whose pod has not started: says why, and ends it once its Station's time is up.
+    pub(crate) async fn watch_start(&self, agent: &Agent) -> Result<Action, Error> {
+        let Some(job) = self.world.job_of(agent) else { return Ok(Action::await_change()) };
+        let now = now();
+        let (pod, start) = self.start_of(&job);
+        if start == Start::Started {
+            self.note(agent, Conditions::of(agent).started(now)).await?;
+            return Ok(Action::await_change());
+        }
+        let waited = plan::waited(agent, &start, now);
+        if let Some(early) = plan::START_PATIENCE.checked_sub(waited).filter(|early| !early.is_zero()) {
+            return Ok(Action::requeue(early));
+        }
+        let obstacle = self.obstacle(agent, &job, pod.as_ref(), start).await?;
+        let limit = self.world.stations.get(&agent.spec.station_ref).and_then(|at| at.spec.start_timeout_minutes());
+        match plan::start_plan(agent, &obstacle, waited, limit, now) {
+            StartPlan::Note(conditions) => {
+                self.note(agent, conditions).await?;
+                self.told.not_started(agent, &obstacle.reason, &obstacle.message);
+                Ok(Action::requeue(plan::NEXT_LOOK))
+            }
+            StartPlan::Wait(time) => Ok(Action::requeue(time)),
+            StartPlan::Overdue => self.give_up(agent, &job, &obstacle, now).await,
+        }
+    }
+
+    fn start_of(&self, job: &Job) -> (Option<Pod>, Start) {
+        let pods = self.world.pods_of(job);
+        let pod = outcome::newest(pods.iter().map(AsRef::as_ref)).cloned();
+        let start = pod.as_ref().map_or(Start::Starting { since: None }, start);
+        (pod, start)
+    }
+
+    /// What stands in the way: as the pod says, as the Events say where it does not, or that there is nothing to tell.
+    async fn obstacle(&self, agent: &Agent, job: &Job, pod: Option<&Pod>, start: Start) -> Result<Obstacle, Error> {
+        if let Start::Blocked { by, .. } = start {
+            return Ok(by);
+        }
+        let uid = pod.map_or_else(|| job.uid(), ResourceExt::uid).unwrap_or_default();
+        let told = if self.world.may_ask_events(&agent.uid().unwrap_or_default()) {
+            let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+            let events = self.events.list(&params).await.map_err(|error| Error::Read("Events", error))?;
+            told_by(&events.items)
+        } else {
+            None
+        };
+        Ok(told.unwrap_or_else(|| plan::untold(agent, pod.is_some())))
+    }
+
+    async fn note(&self, agent: &Agent, conditions: Conditions) -> Result<(), Error> {
+        if conditions.changed() {
+            self.apply.patch_status(agent, plan::noted_status(conditions)).await?;
+        }
+        Ok(())
+    }
+
+    /// The Station's time is up. Decided on live reads: the limit may have been raised, the pod may have started.
+    async fn give_up(&self, agent: &Agent, job: &Job, obstacle: &Obstacle, now: Timestamp) -> Result<Action, Error> {
+        let station = self.world.stations.live(&agent.spec.station_ref).await;
+        let station = station.map_err(|error| Error::Read("Station", error))?;
+        self.look_at_pods(job).await?;
+        let (_, start) = self.start_of(job);
+        let limit = station.and_then(|station| station.spec.start_timeout_minutes());
+        let Some(limit) = limit.filter(|limit| plan::is_overdue(*limit, plan::waited(agent, &start, now))) else {
+            return Ok(Action::requeue(plan::NEXT_LOOK));
+        };
+        if start == Start::Started {
+            return Ok(Action::requeue(plan::NEXT_LOOK));
+        }
+        self.stop(agent, job, plan::start_timeout(limit, obstacle), FailureKind::StartTimeout).await?;
+        Ok(Action::await_change())
+    }
+}
