@@ -365,6 +365,103 @@ mod tests {
         assert_eq!(plan(&agent(status, false, &[]), view), expected);
     }
 
+    fn asked(status: Value) -> Agent {
+        let mut agent = agent(status, false, &[]);
+        agent.metadata.annotations = Some([(names::ANNOTATION_CANCEL.to_owned(), "true".to_owned())].into());
+        agent
+    }
+
+    #[rstest]
+    #[case::waiting(json!({}), JobView::Absent, Plan::Cancel)]
+    #[case::its_job_is_there(json!({}), JobView::Running, Plan::Adopt)]
+    #[case::running(json!({"phase": "Running", "jobName": "j"}), JobView::Running, Plan::Cancel)]
+    #[case::its_job_is_gone(json!({"phase": "Running", "jobName": "j"}), JobView::Absent, Plan::Cancel)]
+    #[case::its_job_was_faster(json!({"phase": "Running", "jobName": "j"}), JobView::Ended, Plan::Complete)]
+    #[case::at_a_vendor(json!({"phase": "Running", "batchId": "b"}), JobView::Absent, Plan::Nothing)]
+    #[case::finished(json!({"phase": "Succeeded"}), JobView::Absent, Plan::Nothing)]
+    fn a_run_that_is_to_be_canceled_is_ended_by_its_job(
+        #[case] status: Value,
+        #[case] job: JobView,
+        #[case] expected: Plan,
+    ) {
+        assert_eq!(plan(&asked(status), view(job, true)), expected);
+    }
+
+    #[test]
+    fn a_cancel_that_was_taken_back_or_came_too_late_ends_nothing() {
+        let seen = asked(json!({}));
+        assert!(is_cancelable(&seen, &seen));
+        assert!(!is_cancelable(&seen, &agent(json!({}), false, &[])));
+        assert!(!is_cancelable(&seen, &asked(json!({"phase": "Failed"}))));
+        let mut another = seen.clone();
+        another.metadata.uid = Some("v".into());
+        assert!(!is_cancelable(&seen, &another));
+    }
+
+    fn at(time: &str) -> Timestamp {
+        time.parse().unwrap()
+    }
+
+    const RUNNING_SINCE_NOON: &str = r#"{"phase": "Running", "jobName": "j", "startedAt": "2026-06-22T12:00:00Z"}"#;
+
+    fn running() -> Agent {
+        agent(serde_json::from_str(RUNNING_SINCE_NOON).unwrap(), false, &[])
+    }
+
+    /// Running, and told why it does not start.
+    fn told(reason: &str) -> Agent {
+        let mut agent = running();
+        let conditions = Conditions::of(&agent).not_started(reason, "m", at("2026-06-22T12:00:10Z"));
+        agent.status.as_mut().unwrap().conditions = conditions.into_vec();
+        agent
+    }
+
+    #[test]
+    fn a_pod_waits_from_the_start_of_its_run_or_from_the_end_of_its_initializer() {
+        let now = at("2026-06-22T12:01:00Z");
+        let since = Some(at("2026-06-22T12:00:45Z"));
+        assert_eq!(waited(&running(), &Start::Starting { since: None }, now), Duration::from_secs(60));
+        assert_eq!(waited(&running(), &Start::Starting { since }, now), Duration::from_secs(15));
+        assert_eq!(waited(&running(), &Start::Starting { since: None }, at("2026-06-22T11:00:00Z")), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_reason_is_written_once_and_the_time_is_up_only_after_that() {
+        let (now, limit) = (at("2026-06-22T12:02:00Z"), Some(2));
+        let obstacle = Obstacle::new("ImagePullBackOff", "another text");
+        let minutes = |count: u64| Duration::from_secs(60 * count);
+        let plan = |agent: &Agent, waited, limit| start_plan(agent, &obstacle, waited, limit, now);
+        assert!(matches!(plan(&running(), minutes(9), limit), StartPlan::Note(_)));
+        assert!(matches!(plan(&told("Unschedulable"), minutes(9), limit), StartPlan::Note(_)));
+        let told = told("ImagePullBackOff");
+        assert_eq!(plan(&told, minutes(2), limit), StartPlan::Overdue);
+        assert_eq!(plan(&told, minutes(2) - Duration::from_secs(3), limit), StartPlan::Wait(Duration::from_secs(3)));
+        assert_eq!(plan(&told, minutes(1), limit), StartPlan::Wait(NEXT_LOOK));
+        assert_eq!(plan(&told, minutes(9), None), StartPlan::Wait(NEXT_LOOK));
+    }
+
+    #[test]
+    fn where_nothing_tells_what_is_recorded_stays() {
+        assert_eq!(untold(&told("FailedMount"), true), Obstacle::new("FailedMount", "m"));
+        assert_eq!(untold(&running(), true).reason, "ContainerCreating");
+        assert_eq!(untold(&running(), false).reason, "PodNotCreated");
+    }
+
+    #[test]
+    fn a_job_that_its_leader_took_away_is_not_lost() {
+        let late = at("2026-06-22T12:05:00Z");
+        let end = |agent: &Agent, limit, now| {
+            taken_away(agent, limit, now).map(|(completion, kind)| (completion.failure_reason.unwrap(), kind))
+        };
+        let canceled = end(&asked(json!({"phase": "Running"})), None, late);
+        assert_eq!(canceled, Some(("canceled".to_owned(), FailureKind::Canceled)));
+        let reason = "not started within 2 minutes: FailedMount: m".to_owned();
+        assert_eq!(end(&told("FailedMount"), Some(2), late), Some((reason, FailureKind::StartTimeout)));
+        assert_eq!(end(&told("FailedMount"), Some(9), late), None, "its time was not up");
+        assert_eq!(end(&told("FailedMount"), None, late), None);
+        assert_eq!(end(&running(), Some(2), late), None, "it had not been told, so its leader had not ended it");
+    }
+
     #[test]
     fn case_4_an_agent_that_is_gone_another_finished_or_terminating_is_not_started() {
         let seen = agent(json!({}), false, &[]);
