@@ -107,7 +107,8 @@ fn on_error<R: Reconcile>(object: Arc<R::Object>, error: &R::Error, context: Arc
     };
     let pause = backoff(failures);
     let source = std::error::Error::source(error).map(ToString::to_string);
-    tracing::warn!(kind = R::Object::KIND, name = name.name, failures, ?pause, %error, source, "reconcile failed");
+    let (kind, namespace) = (R::Object::KIND, name.namespace.as_deref());
+    tracing::warn!(kind, namespace, name = name.name, failures, ?pause, %error, source, "reconcile failed");
     Action::requeue(pause)
 }
 

@@ -26,7 +26,7 @@ impl<'a> Feeds<'a> {
 
     /// Adds a kind; it is empty until the feeds run.
     pub fn hold<K: Watched>(&mut self) -> (Kind<K>, Told<K>) {
-        let (kind, told) = Kind::new(self.service.clients.reader.clone(), &self.service.namespace);
+        let (kind, told) = Kind::new(self.service.clients.reader.clone(), self.service.scope.clone());
         let feed = Feed::new(kind.clone(), self.service.bus.clone(), self.metrics.clone());
         let filled = self.filled_tx.clone();
         let run = feed.run(move || {
