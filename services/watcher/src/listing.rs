@@ -28,12 +28,12 @@ pub(crate) async fn publish<K: Watched>(scope: &Scope) {
         match once::<K>(scope).await {
             Ok(()) => {
                 failures = 0;
-                scope.set_failing(K::KIND, false);
+                scope.failing.set(K::KIND, false);
             }
             Err(error) => {
                 failures += 1;
                 tracing::warn!(kind = K::KIND, failures, %error, "listing failed");
-                scope.set_failing(K::KIND, failures > TOLERATED);
+                scope.failing.set(K::KIND, failures > TOLERATED);
             }
         }
         tokio::select! {

@@ -75,7 +75,7 @@ mod tests {
     #[case::negative_maximum("2", "200", "-1", 2, 0)]
     #[case::huge("99999999999999999999", "99999999999999999999", "7000", u32::MAX, 7000)]
     #[case::no_numbers("x", "1e3", "+5", 3, 200)]
-    fn fix_n113_retry_settings_of_0_huge_or_negative_stay_sane(
+    fn fix_113_retry_settings_of_0_huge_or_negative_stay_sane(
         #[case] attempts: &str,
         #[case] base: &str,
         #[case] max: &str,

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn fix_n114_a_misspelt_rule_is_dropped_and_becomes_no_other() {
+    fn fix_114_a_misspelt_rule_is_dropped_and_becomes_no_other() {
         let selectors = Selectors::new(vec![rule("tool-call", "", ""), rule("message", "", "")]);
         assert!(!selectors.passes(Some(BASH)));
         assert!(Selectors::new(vec![rule("tool-call", "", "")]).passes(None));

@@ -41,7 +41,7 @@ fn case_70_an_agent_that_has_its_result_and_never_exits_is_killed(#[case] script
 }
 
 #[test]
-fn fix_n58_an_agent_that_exits_within_the_grace_has_its_own_code() {
+fn fix_58_an_agent_that_exits_within_the_grace_has_its_own_code() {
     let ended = Supervisor::over("echo \"$1\"; sleep 0.3; exit 6").grace(20_000).run();
     ended.assert_ended(6);
     ended.assert_took(300, 20_000);

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     bus::{Bus, BusError},
+    health::Failing,
     list::{self, Only},
     metrics::Metrics,
 };
@@ -35,6 +36,8 @@ const SILENCE_JITTER: Duration = Duration::from_secs(10);
 const OWN_LISTING_INTERVAL: Duration = Duration::from_secs(15);
 /// After a LIST that failed.
 const RETRY: Duration = Duration::from_secs(2);
+/// Own listings in a row that may fail before the service counts as unhealthy.
+const TOLERATED: u32 = 2;
 /// Between own listings that trouble on the bus asks for.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
 
@@ -81,6 +84,9 @@ pub struct Feed<K: Watched> {
     bus: Bus,
     metrics: FeedMetrics,
     assembly: Assembly,
+    failing: Failing,
+    /// Own listings in a row that failed.
+    failures: u32,
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     own: Option<BoxFuture<'static, Option<Listing>>>,
     silent_at: Instant,
@@ -88,10 +94,11 @@ pub struct Feed<K: Watched> {
 
 impl<K: Watched> Feed<K> {
     /// A feed that has not begun.
-    pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics) -> Self {
+    pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics, failing: Failing) -> Self {
         let settling = FuturesUnordered::new();
         let silent_at = silence_from_now();
-        Self { kind, bus, metrics, assembly: Assembly::default(), settling, own: None, silent_at }
+        let assembly = Assembly::default();
+        Self { kind, bus, metrics, assembly, failing, failures: 0, settling, own: None, silent_at }
     }
 
     /// Subscribes, LISTs, calls `ready`, and then keeps the kind true until it is dropped. The order matters: what
@@ -102,6 +109,7 @@ impl<K: Watched> Feed<K> {
         let mut trouble = self.bus.trouble();
         trouble.mark_unchanged();
         fill(&self.kind).await;
+        self.failing.set(K::KIND, false);
         ready();
         loop {
             tokio::select! {
@@ -135,7 +143,7 @@ impl<K: Watched> Feed<K> {
         };
         if let Some(listing) = self.assembly.add(part) {
             self.silent_at = silence_from_now();
-            self.metrics.listed(K::KIND, Source::Bus);
+            self.listed(Source::Bus);
             self.settle(listing);
         }
     }
@@ -153,11 +161,21 @@ impl<K: Watched> Feed<K> {
         match listing {
             Some(listing) => {
                 self.assembly.note(listing.version);
-                self.metrics.listed(K::KIND, Source::Own);
+                self.listed(Source::Own);
                 self.settle(listing);
             }
-            None => self.silent_at = self.silent_at.min(Instant::now() + RETRY),
+            None => {
+                self.failures += 1;
+                self.failing.set(K::KIND, self.failures > TOLERATED);
+                self.silent_at = self.silent_at.min(Instant::now() + RETRY);
+            }
         }
+    }
+
+    fn listed(&mut self, source: Source) {
+        self.failures = 0;
+        self.failing.set(K::KIND, false);
+        self.metrics.listed(K::KIND, source);
     }
 
     fn settle(&mut self, listing: Listing) {
