@@ -1,4 +1,4 @@
-//! What the initializer does with files beside the clones.
+//! The programs that the agent's volume carries, and whom the volumes belong to.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -10,6 +10,11 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
 use signalbox_types::names;
 
+/// The supervisor's name.
+pub(crate) const SUPERVISOR: &str = "ai-agent-supervisor";
+/// This program's own name.
+pub(crate) const INITIALIZER: &str = "ai-agent-init";
+
 /// Whether a file can be made in `home`.
 pub(crate) fn is_writable(home: &Path) -> bool {
     let probe = home.join(format!(".writable-{}", std::process::id()));
@@ -19,38 +24,26 @@ pub(crate) fn is_writable(home: &Path) -> bool {
     made.inspect_err(|error| tracing::error!("HOME {}: {error}", home.display())).is_ok()
 }
 
-/// Copies the supervisor from this image to where the agent's container starts it. It appears there whole or not at all.
-pub(crate) fn stage_supervisor(staged: &Path, agent_dir: &Path) -> io::Result<()> {
-    let mut source = match File::open(staged) {
+/// Copies a program from this image to where the agent's container starts it. It appears there whole or not at all.
+pub(crate) fn stage(program: &Path, agent_dir: &Path, name: &str) -> io::Result<()> {
+    let mut source = match File::open(program) {
         Ok(source) => source,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            tracing::warn!("this image has no supervisor at {}", staged.display());
+            tracing::warn!("this image has no {}", program.display());
             return Ok(());
         }
         Err(error) => return Err(error),
     };
     let bin = agent_dir.join("bin");
     fs::create_dir_all(&bin)?;
-    let partial = bin.join(".ai-agent-supervisor.partial");
+    let partial = bin.join(format!(".{name}.partial"));
     let mut target = File::create(&partial)?;
     io::copy(&mut source, &mut target)?;
     target.flush()?;
     target.set_permissions(Permissions::from_mode(0o755))?;
     // Closed before it gets its name: a program that is open for writing cannot be started.
     drop(target);
-    fs::rename(partial, bin.join("ai-agent-supervisor"))
-}
-
-/// Leaves an empty settings file where there is none: the CLI ends without a word where it is missing
-/// (`docs/contract/vendor-clis.md` section 2.1).
-pub(crate) fn leave_claude_settings(agent_dir: &Path) -> io::Result<()> {
-    let folder = agent_dir.join(".claude");
-    fs::create_dir_all(&folder)?;
-    match OpenOptions::new().write(true).create_new(true).open(folder.join("settings.json")) {
-        Ok(mut file) => file.write_all(b"{}\n"),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+    fs::rename(partial, bin.join(name))
 }
 
 /// Gives all below `roots` to the agent's user, if we are root and may. Links are given, never followed.
@@ -84,7 +77,7 @@ mod tests {
         let staged = folder.path().join("staged");
         for text in ["one", "two"] {
             fs::write(&staged, text).unwrap();
-            stage_supervisor(&staged, folder.path()).unwrap();
+            stage(&staged, folder.path(), SUPERVISOR).unwrap();
             let copy = folder.path().join("bin/ai-agent-supervisor");
             assert_eq!(fs::read_to_string(&copy).unwrap(), text);
             assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o755);
@@ -95,19 +88,8 @@ mod tests {
     #[test]
     fn an_image_without_a_supervisor_is_no_error() {
         let folder = tempfile::tempdir().unwrap();
-        stage_supervisor(&folder.path().join("absent"), folder.path()).unwrap();
+        stage(&folder.path().join("absent"), folder.path(), SUPERVISOR).unwrap();
         assert!(!folder.path().join("bin").exists());
-    }
-
-    #[test]
-    fn claude_always_finds_settings_and_those_that_are_there_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = folder.path().join(".claude/settings.json");
-        leave_claude_settings(folder.path()).unwrap();
-        assert_eq!(fs::read_to_string(&settings).unwrap(), "{}\n");
-        fs::write(&settings, r#"{"a":1}"#).unwrap();
-        leave_claude_settings(folder.path()).unwrap();
-        assert_eq!(fs::read_to_string(&settings).unwrap(), r#"{"a":1}"#);
     }
 
     #[test]

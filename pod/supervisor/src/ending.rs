@@ -1,9 +1,11 @@
 //! The exit code of a run: one pure decision.
 
-/// The code of a run that met its deadline.
-const DEADLINE: i32 = 124;
+/// The code of a run that met its deadline, or fell silent.
+pub(crate) const DEADLINE: i32 = 124;
 /// A code above this is a death by a signal.
 const SIGNALED: i32 = 128;
+/// Why a run failed whose CLI printed nothing for too long.
+const STALLED: &str = "stalled";
 /// Why a run failed whose CLI exited with 0 and never said that it was done.
 const NO_RESULT: &str = "no-result";
 
@@ -23,6 +25,8 @@ pub(crate) enum Forced {
     Grace,
     /// The run's deadline passed without a result.
     Deadline,
+    /// It printed nothing for longer than its Station allows.
+    Stall,
 }
 
 /// All that decides the code.
@@ -36,6 +40,8 @@ pub(crate) struct End {
     pub(crate) passed_on: Option<i32>,
     /// The CLI's verdict in its last result.
     pub(crate) verdict: Option<bool>,
+    /// Why it failed, where neither code nor verdict say.
+    pub(crate) reason: Option<&'static str>,
     /// Whether the CLI always gives a result.
     pub(crate) needs_result: bool,
 }
@@ -46,16 +52,17 @@ impl End {
     pub(crate) fn code(&self) -> (i32, Option<&'static str>) {
         match (self.forced, self.passed_on, self.exit) {
             (Some(Forced::Deadline), ..) => (DEADLINE, None),
-            (Some(Forced::Grace), None, _) => (i32::from(self.verdict != Some(true)), None),
+            (Some(Forced::Stall), ..) => (DEADLINE, Some(STALLED)),
+            (Some(Forced::Grace), None, _) => (i32::from(self.verdict != Some(true)), self.reason),
             (_, Some(signal), Some(Exit::Code(0))) => (SIGNALED + signal, None),
             (_, _, Some(Exit::Signal(signal))) => (SIGNALED + signal, None),
             (_, _, Some(Exit::Code(0))) => match self.verdict {
                 Some(true) => (0, None),
-                Some(false) => (1, None),
+                Some(false) => (1, self.reason),
                 None if self.needs_result => (1, Some(NO_RESULT)),
                 None => (0, None),
             },
-            (_, _, Some(Exit::Code(code))) => (code, None),
+            (_, _, Some(Exit::Code(code))) => (code, self.reason),
             (_, Some(signal), None) => (SIGNALED + signal, None),
             (None, None, None) => (1, None),
         }
@@ -103,12 +110,44 @@ mod tests {
         #[case] needs_result: bool,
         #[case] code: i32,
     ) {
-        assert_eq!(End { exit, forced, passed_on, verdict, needs_result }.code(), (code, None));
+        assert_eq!(End { exit, forced, passed_on, verdict, reason: None, needs_result }.code(), (code, None));
     }
 
     #[test]
     fn code_0_without_a_result_is_a_failure_with_a_reason() {
-        let end = End { exit: EXITED, forced: None, passed_on: None, verdict: None, needs_result: true };
+        let end = End { exit: EXITED, forced: None, passed_on: None, verdict: None, reason: None, needs_result: true };
         assert_eq!(end.code(), (1, Some("no-result")));
+    }
+
+    #[rstest]
+    #[case::quiet(Some(Exit::Signal(15)), None, None)]
+    #[case::that_exits_with_0(EXITED, None, Some(false))]
+    #[case::unkillable(None, None, None)]
+    #[case::while_the_pod_is_ended(Some(Exit::Signal(9)), Some(15), None)]
+    fn an_agent_that_fell_silent_ends_like_one_at_its_deadline_but_with_a_reason(
+        #[case] exit: Option<Exit>,
+        #[case] passed_on: Option<i32>,
+        #[case] verdict: Option<bool>,
+    ) {
+        let end = End { exit, forced: Some(Forced::Stall), passed_on, verdict, reason: Some("x"), needs_result: true };
+        assert_eq!(end.code(), (124, Some("stalled")));
+    }
+
+    #[rstest]
+    #[case::exited(EXITED, None, None, 1, true)]
+    #[case::lingered(Some(Exit::Signal(15)), Some(Forced::Grace), None, 1, true)]
+    #[case::own_code(Some(Exit::Code(3)), None, None, 3, true)]
+    #[case::deadline(Some(Exit::Signal(15)), Some(Forced::Deadline), None, 124, false)]
+    #[case::signal(Some(Exit::Signal(15)), None, Some(15), 143, false)]
+    fn the_cli_s_own_reason_goes_with_its_own_end(
+        #[case] exit: Option<Exit>,
+        #[case] forced: Option<Forced>,
+        #[case] passed_on: Option<i32>,
+        #[case] code: i32,
+        #[case] told: bool,
+    ) {
+        let reason = Some("resume started another session");
+        let end = End { exit, forced, passed_on, verdict: Some(false), reason, needs_result: true };
+        assert_eq!(end.code(), (code, reason.filter(|_| told)));
     }
 }

@@ -5,11 +5,18 @@
 //! It runs inside arbitrary images and depends on nothing from them. SIGPIPE is ignored from the start, as in every Rust
 //! program, and not for what it starts.
 
+mod archive;
+mod bounds;
 mod child;
 mod config;
+mod conversation;
 mod ending;
+mod files;
 mod pump;
 mod run;
+mod signals;
+mod upload;
+mod watch;
 
 use signalbox_output::log_to_stderr;
 

@@ -42,17 +42,18 @@ impl Apply {
         Self { metrics, world, writer }
     }
 
-    /// Creates the Job. A name that is taken counts as created if its holder is the Agent's own (case 24).
-    pub(crate) async fn create_job(&self, agent: &Agent, job: &Job) -> Result<(), Error> {
+    /// Creates the Job: true if this call did. A name that is taken counts as created if its holder is the Agent's own
+    /// (case 24).
+    pub(crate) async fn create_job(&self, agent: &Agent, job: &Job) -> Result<bool, Error> {
         let question = self.world.jobs.ask();
         let (api, params) = (self.writer.api(&namespace_of(job)), PostParams::default());
         match self.writer.send("Job create", api.create(&params, job)).await {
             Ok(created) => {
                 question.answer(created);
                 self.metrics.jobs_created.inc();
-                Ok(())
+                Ok(true)
             }
-            Err(error) if error.code() == Some(409) => self.adopt_job(agent, &job.name_any()).await,
+            Err(error) if error.code() == Some(409) => self.adopt_job(agent, &job.name_any()).await.map(|()| false),
             Err(error) => Err(error.into()),
         }
     }
@@ -84,9 +85,10 @@ impl Apply {
         Ok(())
     }
 
-    /// Deletes the Job, and in the background its pod. One that is gone already is no error.
+    /// Deletes the Job as it was seen, and in the background its pod. One that is gone already is no error; one that has
+    /// changed since is: it may have ended.
     pub(crate) async fn delete_job(&self, job: &Job) -> Result<(), Error> {
-        let preconditions = Preconditions { uid: job.uid(), resource_version: None };
+        let preconditions = Preconditions { uid: job.uid(), resource_version: job.resource_version() };
         // Said outright: what the API server would do for a Job by default is to leave its pods running.
         let params = DeleteParams::background().preconditions(preconditions);
         let (namespace, name) = (namespace_of(job), job.name_any());
@@ -94,7 +96,7 @@ impl Apply {
         let question = self.world.jobs.ask();
         match self.writer.send("Job delete", api.delete(&name, &params)).await {
             Ok(_) => question.absent(&namespace, &name),
-            Err(error) if matches!(error.code(), Some(404 | 409)) => question.absent(&namespace, &name),
+            Err(error) if error.code() == Some(404) => question.absent(&namespace, &name),
             Err(error) => {
                 self.writer.look_again(&self.world.jobs, &namespace, &name).await;
                 return Err(error.into());

@@ -1,6 +1,6 @@
 //! Runs that are ended before their own end: on request, and for what never started.
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{ResourceExt, runtime::controller::Action};
 use signalbox_agents::{
     outcome::{self, Completion},
@@ -18,6 +18,9 @@ use crate::{
     world::{is_owned_by, job_name, namespace_of},
 };
 
+/// Edits of an Agent that may come between two writes of its end.
+const MAX_EDITS: usize = 3;
+
 impl Launcher {
     /// Ends the run of an Agent that bears the annotation. Looked at live: the request may have been taken back.
     pub(crate) async fn cancel(&self, seen: &Agent) -> Result<Action, Error> {
@@ -34,7 +37,7 @@ impl Launcher {
             // Its create was seen, its status was not written: it runs, and is canceled as one that does.
             Some(_) => self.adopt(&live).await?,
             None if live.phase() == Phase::Running => {
-                self.end(&live, &name, End::early(plan::canceled(), FailureKind::Canceled)).await?
+                self.end(&live, &name, &End::early(plan::canceled(), FailureKind::Canceled)).await?
             }
             None => self.fail(&live, plan::canceled_before_start()).await?,
         }
@@ -43,25 +46,25 @@ impl Launcher {
 
     async fn cancel_job(&self, agent: &Agent, job: &Job) -> Result<(), Error> {
         if outcome::job_outcome(job) == outcome::JobOutcome::Running {
-            self.stop(agent, job, plan::canceled(), FailureKind::Canceled).await
+            self.look_at_pods(job).await?;
+            let (pod, _) = self.start_of(job);
+            self.stop(agent, job, pod.as_ref(), (plan::canceled(), FailureKind::Canceled)).await
         } else {
             // It was faster: its own end counts.
             self.complete(agent).await
         }
     }
 
-    /// Ends a run by its Job: reads what it has printed so far, deletes the Job and with it the pod, writes the end. A
-    /// leader that dies in between leaves a Running Agent without a Job; the next finds the same end for it.
+    /// Ends a run by its Job, which was seen live with its pod: reads what it has printed so far, deletes the Job and with
+    /// it the pod, writes the end. A leader that dies in between leaves a Running Agent without a Job; the next finds the
+    /// same end for it.
     pub(crate) async fn stop(
         &self,
         agent: &Agent,
         job: &Job,
-        completion: Completion,
-        kind: FailureKind,
+        pod: Option<&Pod>,
+        (completion, kind): (Completion, FailureKind),
     ) -> Result<(), Error> {
-        self.look_at_pods(job).await?;
-        let pods = self.world.pods_of(job);
-        let pod = outcome::newest(pods.iter().map(AsRef::as_ref));
         let started = pod.is_some_and(|pod| start(pod) == Start::Started);
         let log = match pod {
             Some(pod) if started => self.log_so_far(job, pod).await,
@@ -69,8 +72,28 @@ impl Launcher {
         };
         self.apply.delete_job(job).await?;
         let (output, usage) = log.map_or((String::new(), None), |log| (log.text, log.usage));
-        let completion = Completion { output, ..completion };
-        self.end(agent, &job.name_any(), End { completion, kind: Some(kind), started, usage }).await
+        let end = End { completion: Completion { output, ..completion }, kind: Some(kind), started, usage };
+        self.end_whatever_is_edited(agent, &job.name_any(), &end).await
+    }
+
+    /// Writes the end of a run whose Job is gone. What the run had to say is gone with it: that somebody edits the Agent
+    /// at this moment must not cost it.
+    async fn end_whatever_is_edited(&self, agent: &Agent, job: &str, end: &End) -> Result<(), Error> {
+        let mut agent = agent.clone();
+        for _ in 0..MAX_EDITS {
+            match self.end(&agent, job, end).await {
+                Err(Error::Write(error)) if error.code() == Some(409) => {}
+                other => return other,
+            }
+            let live = self.world.look_live(&agent).await.map_err(|error| Error::Read("Agent", error))?;
+            let same =
+                |live: &Agent| live.uid() == agent.uid() && live.phase() == Phase::Running && !live.is_terminating();
+            match live.filter(same) {
+                Some(live) => agent = live,
+                None => return Ok(()),
+            }
+        }
+        self.end(&agent, job, end).await
     }
 
     /// The Store lacks the Job of a Running Agent. Asked live: if it is there the answer is in the Store now and leads
@@ -84,6 +107,6 @@ impl Launcher {
         let limit = station.and_then(|station| station.spec.start_timeout_minutes());
         let taken_away = plan::taken_away(agent, limit, now());
         let (completion, kind) = taken_away.unwrap_or_else(|| (outcome::lost_job(), FailureKind::JobFailed));
-        self.end(agent, &name, End::early(completion, kind)).await
+        self.end(agent, &name, &End::early(completion, kind)).await
     }
 }

@@ -35,9 +35,9 @@ impl Launcher {
             _ => None,
         };
         let (output, usage) = log.map_or((None, None), |log| (Some(log.text), log.usage));
-        let started = result.is_some_and(|result| result.container == CONTAINER_AGENT && result.exit_code.is_some());
+        let started = result.is_some_and(|result| result.container == CONTAINER_AGENT && result.ran);
         let Some(completion) = outcome::completion(Some(&job), result, output) else { return Ok(()) };
-        self.end(agent, &job.name_any(), End { completion, kind: None, started, usage }).await
+        self.end(agent, &job.name_any(), &End { completion, kind: None, started, usage }).await
     }
 
     /// The newest pod of the Job. The Store's is good if it has ended; it may lag behind the Job, so else it is asked
@@ -97,7 +97,7 @@ impl Launcher {
     }
 
     /// Writes the end of a run.
-    pub(crate) async fn end(&self, agent: &Agent, job: &str, end: End) -> Result<(), Error> {
+    pub(crate) async fn end(&self, agent: &Agent, job: &str, end: &End) -> Result<(), Error> {
         let (now, completion) = (now(), &end.completion);
         let status = plan::ended_status(agent, job, completion, (end.started, end.usage.as_ref()), now);
         self.apply.patch_status(agent, status).await?;

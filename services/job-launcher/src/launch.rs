@@ -104,16 +104,22 @@ impl Launcher {
     async fn create(&self, live: &Agent, job: &Job, reservation: Reservation) -> Result<(), Error> {
         let name = job.name_any();
         match self.apply.create_job(live, job).await {
-            Ok(()) => {}
+            Ok(created) => {
+                tracing::info!(agent = live.name_any(), job = name, created, "Job is there");
+                if created {
+                    self.told.job_created(live, &name);
+                }
+            }
             Err(error @ Error::Write(WriteError::Unknown(..))) => {
                 reservation.keep_while_unknown();
                 // If it was carried out after all, the run goes on from there.
-                self.apply.adopt_job(live, &name).await.map_err(|_| error)?;
+                if self.apply.adopt_job(live, &name).await.is_err() {
+                    self.note_refusal(live, &error).await?;
+                    return Err(error);
+                }
             }
             Err(error) => return self.refused(live, error).await,
         }
-        tracing::info!(agent = live.name_any(), job = name, "Job created");
-        self.told.job_created(live, &name);
         self.set_running(live, &name).await
     }
 
@@ -169,10 +175,16 @@ impl Launcher {
 fn refusal(error: &Error) -> Option<Obstacle> {
     match error {
         Error::JobNameTaken(_) => Some(Obstacle::new("JobNameTaken", &error.to_string())),
-        Error::Write(WriteError::Refused { status, .. }) if status.code == 403 => {
+        Error::Write(WriteError::Refused { status, .. }) => {
             let quota = status.message.contains("exceeded quota");
             Some(Obstacle::new(if quota { "QuotaExceeded" } else { "JobCreateFailed" }, &status.message))
         }
-        Error::Write(_) | Error::Read(..) => None,
+        Error::Write(WriteError::Unknown(_, kube::Error::Api(status))) => {
+            Some(Obstacle::new("JobCreateFailed", &status.message))
+        }
+        Error::Write(WriteError::Unknown(..)) => {
+            Some(Obstacle::new("JobCreateFailed", "no answer to the Job's create"))
+        }
+        Error::Write(WriteError::NotLeader(_)) | Error::Read(..) => None,
     }
 }

@@ -12,6 +12,8 @@ mod complete;
 mod launch;
 mod log;
 mod metrics;
+#[cfg(test)]
+mod model;
 mod plan;
 mod reconcile;
 mod reservations;
@@ -68,7 +70,7 @@ async fn work(service: Service, args: Args, metrics: RunMetrics, feed_metrics: F
     let launcher = Arc::new(Launcher { world, apply, reader: service.clients.reader.clone(), told, args });
     let loops = control::run(launcher, reader, queued, service.metrics.clone(), term.token());
     tokio::select! {
-        fed = feeds.run(loops) => {
+        fed = feeds.run(term.token(), loops) => {
             if let Err(error) = fed {
                 tracing::error!(%error, "store");
             }

@@ -11,6 +11,9 @@ use signalbox_vendors::Vendor;
 const TAIL_LINES: i64 = 10_000;
 /// The bytes of a log's end in which the CLI's word on tokens and cost is looked for, however few are kept.
 const SEARCHED: usize = 1024 * 1024;
+/// What the output may take in the Agent as it is stored: etcd refuses requests over 1.5 MiB, and a run whose end cannot be
+/// written would never end.
+const MAX_ENCODED: usize = 1024 * 1024;
 /// Bytes of one read.
 const CHUNK: usize = 64 * 1024;
 
@@ -78,5 +81,5 @@ async fn drain(stream: impl AsyncRead, reading: &Reading) -> std::io::Result<Run
         }
     }
     let usage = |vendor| signalbox_vendors::usage(vendor, &searched.finish(), reading.resumed);
-    Ok(RunLog { text: kept.finish(), usage: reading.vendor.and_then(usage) })
+    Ok(RunLog { text: kept.finish_within(MAX_ENCODED), usage: reading.vendor.and_then(usage) })
 }

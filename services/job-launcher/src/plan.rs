@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use signalbox_agents::{
@@ -44,7 +44,7 @@ pub(crate) struct View {
 }
 
 /// What to do next about an Agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Plan {
     /// Nothing: it waits, runs, has ended, or is another service's.
     Nothing,
@@ -67,8 +67,7 @@ pub(crate) enum Plan {
 /// The next step of an Agent. A phase that is terminal is never left: nothing is done (case 46).
 pub(crate) fn plan(agent: &Agent, view: View) -> Plan {
     if agent.is_terminating() {
-        let claimed = agent.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER_BATCH);
-        return if claimed { Plan::ReleaseClaim } else { Plan::Nothing };
+        return if has_claim(agent) { Plan::ReleaseClaim } else { Plan::Nothing };
     }
     match agent.phase() {
         Phase::Succeeded | Phase::Failed => Plan::Nothing,
@@ -85,6 +84,10 @@ pub(crate) fn plan(agent: &Agent, view: View) -> Plan {
             JobView::Running => Plan::Nothing,
         },
     }
+}
+
+fn has_claim(agent: &Agent) -> bool {
+    agent.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER_BATCH)
 }
 
 /// A run that is at a vendor, or waits to go on in a Job: not ours.
@@ -130,6 +133,11 @@ pub(crate) fn start(
     let invalid = |reason| Failure { kind: FailureKind::Invalid, reason };
     // Neither batch-runner nor realtime-gateway exists yet.
     let switches = Switches { batch: false, realtime: false };
+    // A claim holds a slot. Nobody but a service may set one, and anybody who makes Agents can: it must not be a way past
+    // the limit of a Station.
+    if has_claim(live) && !switches.batch {
+        return Err(invalid(names::REASON_BATCH_DISABLED.to_owned()));
+    }
     validate::execution(&run, &switches).map_err(|rejection| invalid(rejection.to_string()))?;
     job::build(&run, options).map_err(|error| invalid(error.failure_reason()))
 }
@@ -241,10 +249,17 @@ fn left(minutes: i64, waited: Duration) -> Duration {
     Duration::from_secs(u64::try_from(minutes).unwrap_or(0).saturating_mul(60)).saturating_sub(waited)
 }
 
-/// What stands in the way where neither the pod nor an Event tells: what is recorded stays.
+/// Reasons of the time before there is a pod.
+const BEFORE_THE_POD: &[&str] = &["QuotaExceeded", "PodCreateFailed"];
+/// Reasons of which only Events tell, and only now and then: they hold until another is told.
+const OF_ITS_EVENTS: &[&str] = &["FailedMount", "FailedCreatePodSandBox", "NetworkNotReady"];
+
+/// What stands in the way where neither the pod nor an Event tells: what is recorded of the same stage stays.
 pub(crate) fn untold(agent: &Agent, has_pod: bool) -> Obstacle {
     let recorded = agent.status.as_ref().and_then(|status| status.condition(names::CONDITION_STARTED));
-    match recorded.filter(|condition| condition.status == "False") {
+    let of_this_stage = if has_pod { OF_ITS_EVENTS } else { BEFORE_THE_POD };
+    let holds = |condition: &&Condition| condition.status == "False" && of_this_stage.contains(&&*condition.reason);
+    match recorded.filter(holds) {
         Some(condition) => Obstacle::new(&condition.reason, &condition.message),
         None if has_pod => Obstacle::new("ContainerCreating", ""),
         None => Obstacle::new("PodNotCreated", ""),
@@ -443,6 +458,9 @@ mod tests {
     #[test]
     fn where_nothing_tells_what_is_recorded_stays() {
         assert_eq!(untold(&told("FailedMount"), true), Obstacle::new("FailedMount", "m"));
+        assert_eq!(untold(&told("Unschedulable"), true).reason, "ContainerCreating", "it has its node now");
+        assert_eq!(untold(&told("QuotaExceeded"), true).reason, "ContainerCreating", "it has its pod now");
+        assert_eq!(untold(&told("QuotaExceeded"), false), Obstacle::new("QuotaExceeded", "m"));
         assert_eq!(untold(&running(), true).reason, "ContainerCreating");
         assert_eq!(untold(&running(), false).reason, "PodNotCreated");
     }

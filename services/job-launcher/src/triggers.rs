@@ -113,11 +113,12 @@ impl Triggers {
         let Some(pod) = change.latest() else { return };
         let Some((name, uid)) = controller(&**pod) else { return };
         let result = outcome::pod_result(pod);
-        if change.new.is_none() && result.exit_code.is_some() {
-            self.world.set_gone(&uid, result);
-        }
         let job = self.world.jobs.get(&namespace_of(&**pod), &name);
         if let Some(job) = job.filter(|job| job.metadata.uid.as_ref() == Some(&uid)) {
+            // Without its Job nobody will ask, nor would anybody forget it.
+            if change.new.is_none() && result.exit_code.is_some() {
+                self.world.set_gone(&uid, result);
+            }
             self.owner_of_job(&job);
         }
     }

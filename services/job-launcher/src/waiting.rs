@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt, api::ListParams, runtime::controller::Action};
 use signalbox_agents::{
     conditions::Conditions,
     outcome,
-    start::{Obstacle, Start, start, told_by},
+    start::{Obstacle, Start, has_node, start, told_by},
 };
 use signalbox_types::{Agent, Timestamp};
 
@@ -18,7 +18,7 @@ use crate::{
     metrics::FailureKind,
     plan::{self, StartPlan},
     reconcile::Launcher,
-    world::namespace_of,
+    world::{is_owned_by, job_name, namespace_of},
 };
 
 impl Launcher {
@@ -44,11 +44,12 @@ impl Launcher {
                 Ok(Action::requeue(plan::NEXT_LOOK))
             }
             StartPlan::Wait(time) => Ok(Action::requeue(time)),
-            StartPlan::Overdue => self.give_up(agent, &job, &obstacle, now).await,
+            StartPlan::Overdue => self.give_up(agent, &obstacle, now).await,
         }
     }
 
-    fn start_of(&self, job: &Job) -> (Option<Pod>, Start) {
+    /// The newest pod of a Job as the Store has it, and how far its start has come.
+    pub(crate) fn start_of(&self, job: &Job) -> (Option<Pod>, Start) {
         let pods = self.world.pods_of(job);
         let pod = outcome::newest(pods.iter().map(AsRef::as_ref)).cloned();
         let start = pod.as_ref().map_or(Start::Starting { since: None }, start);
@@ -65,7 +66,7 @@ impl Launcher {
             let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
             let events: Api<Event> = Api::namespaced(self.reader.clone(), &namespace_of(agent));
             let events = events.list(&params).await.map_err(|error| Error::Read("Events", error))?;
-            told_by(&events.items)
+            told_by(&events.items, pod.is_some_and(has_node))
         } else {
             None
         };
@@ -79,20 +80,24 @@ impl Launcher {
         Ok(())
     }
 
-    /// The Station's time is up. Decided on live reads: the limit may have been raised, the pod may have started.
-    async fn give_up(&self, agent: &Agent, job: &Job, obstacle: &Obstacle, now: Timestamp) -> Result<Action, Error> {
-        let station = self.world.stations.live(&namespace_of(agent), &agent.spec.station_ref).await;
+    /// The Station's time is up. Decided on live reads: the limit may have been raised, the pod may have started, the Job
+    /// may have ended.
+    async fn give_up(&self, agent: &Agent, obstacle: &Obstacle, now: Timestamp) -> Result<Action, Error> {
+        let again = Ok(Action::requeue(plan::NEXT_LOOK));
+        let namespace = namespace_of(agent);
+        let station = self.world.stations.live(&namespace, &agent.spec.station_ref).await;
         let station = station.map_err(|error| Error::Read("Station", error))?;
-        self.look_at_pods(job).await?;
-        let (_, start) = self.start_of(job);
+        let job = self.world.jobs.live(&namespace, &job_name(agent)).await;
+        let job = job.map_err(|error| Error::Read("Job", error))?;
+        let running = |job: &Job| is_owned_by(job, agent) && outcome::job_outcome(job) == outcome::JobOutcome::Running;
+        let Some(job) = job.filter(running) else { return again };
+        self.look_at_pods(&job).await?;
+        let (pod, start) = self.start_of(&job);
         let limit = station.and_then(|station| station.spec.start_timeout_minutes());
-        let Some(limit) = limit.filter(|limit| plan::is_overdue(*limit, plan::waited(agent, &start, now))) else {
-            return Ok(Action::requeue(plan::NEXT_LOOK));
-        };
-        if start == Start::Started {
-            return Ok(Action::requeue(plan::NEXT_LOOK));
-        }
-        self.stop(agent, job, plan::start_timeout(limit, obstacle), FailureKind::StartTimeout).await?;
+        let overdue = |limit: &i64| plan::is_overdue(*limit, plan::waited(agent, &start, now));
+        let Some(limit) = limit.filter(overdue).filter(|_| start != Start::Started) else { return again };
+        let end = (plan::start_timeout(limit, obstacle), FailureKind::StartTimeout);
+        self.stop(agent, &job, pod.as_ref(), end).await?;
         Ok(Action::await_change())
     }
 }

@@ -48,7 +48,7 @@ async fn work(service: Service, feed_metrics: FeedMetrics, term: Term) {
     let pruner = Arc::new(Pruner { world: world.clone(), apply: Apply::new(writer, world) });
     let loops = control::run(pruner, reader, queued, service.metrics.clone(), term.token());
     tokio::select! {
-        fed = feeds.run(loops) => {
+        fed = feeds.run(term.token(), loops) => {
             if let Err(error) = fed {
                 tracing::error!(%error, "store");
             }

@@ -28,12 +28,12 @@ pub(crate) async fn publish<K: Watched>(shared: &Shared) {
         match once::<K>(shared).await {
             Ok(()) => {
                 failures = 0;
-                shared.set_failing(K::KIND, false);
+                shared.failing.set(K::KIND, false);
             }
             Err(Failure(namespace, error)) => {
                 failures += 1;
                 tracing::warn!(kind = K::KIND, namespace, failures, %error, "listing failed");
-                shared.set_failing(K::KIND, failures > TOLERATED);
+                shared.failing.set(K::KIND, failures > TOLERATED);
             }
         }
         tokio::select! {

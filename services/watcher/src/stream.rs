@@ -1,7 +1,7 @@
 //! The watch of one kind: what it sees is published at once.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex},
 };
 
@@ -11,7 +11,7 @@ use kube::{
     core::DeserializeGuard,
     runtime::watcher::{self, Error, Event, watcher},
 };
-use signalbox_runtime::{bus::Bus, scope::api_at, service::Service, sync::lock, telemetry};
+use signalbox_runtime::{bus::Bus, health::Failing, scope::api_at, service::Service, sync::lock, telemetry};
 use signalbox_types::{
     Agent, Watched,
     bus::{Change, change_subject},
@@ -37,24 +37,14 @@ pub(crate) struct Shared {
     /// What each watch of Agents knows, for their gauge.
     agents: Mutex<Vec<Arc<Mutex<Known>>>>,
     /// Kinds whose listings fail: one that works must not hide another that does not.
-    failing: Mutex<BTreeSet<&'static str>>,
+    pub(crate) failing: Failing,
 }
 
 impl Shared {
     pub(crate) fn new(service: Service, metrics: WatchMetrics) -> Self {
         let epoch = format!("{:016x}", rand::random::<u64>());
-        Self { service, metrics, epoch, agents: Mutex::default(), failing: Mutex::default() }
-    }
-
-    /// Notes whether listings of the kind work; the service is healthy while none fails.
-    pub(crate) fn set_failing(&self, kind: &'static str, fails: bool) {
-        let mut failing = lock(&self.failing);
-        if fails {
-            failing.insert(kind)
-        } else {
-            failing.remove(kind)
-        };
-        self.service.health.set_reconcile_healthy(failing.is_empty());
+        let failing = Failing::new(service.health.clone());
+        Self { service, metrics, epoch, agents: Mutex::default(), failing }
     }
 
     /// Sets the gauge of Agents in each phase.

@@ -64,6 +64,8 @@ pub struct PodResult {
     pub container: &'static str,
     /// The exit code of that container, `None` where it has none.
     pub exit_code: Option<i32>,
+    /// True where that container ran: one that could not be started has an exit code too.
+    pub ran: bool,
     /// True where the kernel ended that container because it took more memory than it may.
     pub out_of_memory: bool,
 }
@@ -83,7 +85,8 @@ pub fn pod_result(pod: &Pod) -> PodResult {
 fn result(container: &'static str, state: Option<&ContainerState>) -> PodResult {
     let ended = state.and_then(|state| state.terminated.as_ref());
     let out_of_memory = ended.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"));
-    PodResult { container, exit_code: ended.map(|ended| ended.exit_code), out_of_memory }
+    let ran = ended.is_some_and(|ended| ended.started_at.is_some());
+    PodResult { container, exit_code: ended.map(|ended| ended.exit_code), ran, out_of_memory }
 }
 
 fn state<'a>(statuses: Option<&'a [ContainerStatus]>, name: &str) -> Option<&'a ContainerState> {

@@ -44,12 +44,12 @@ impl Obstacle {
 /// How far the start of `pod` has come.
 pub fn start(pod: &Pod) -> Start {
     let Some(status) = &pod.status else { return Start::Starting { since: None } };
-    if matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        return Start::Started;
-    }
     let init = state(status.init_container_statuses.as_deref(), CONTAINER_INIT);
     let agent = state(status.container_statuses.as_deref(), CONTAINER_AGENT);
-    let ran = |state: &ContainerState| state.running.is_some() || state.terminated.is_some();
+    // A container that could not be started is terminated too, without a start.
+    let ran = |state: &ContainerState| {
+        state.running.is_some() || state.terminated.as_ref().is_some_and(|ended| ended.started_at.is_some())
+    };
     let prepared = init.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code == 0);
     if agent.is_some_and(ran) || (prepared.is_none() && init.is_some_and(ran)) {
         return Start::Started;
@@ -85,9 +85,16 @@ fn state<'a>(statuses: Option<&'a [ContainerStatus]>, name: &str) -> Option<&'a 
     statuses?.iter().find(|status| status.name == name)?.state.as_ref()
 }
 
-/// What the Events of a pod, or of the Job that has none, tell: the newest warning.
-pub fn told_by(events: &[Event]) -> Option<Obstacle> {
-    let warnings = events.iter().filter(|event| event.type_.as_deref() == Some("Warning"));
+/// True once a node has taken the pod.
+pub fn has_node(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref().is_some_and(|node| !node.is_empty()))
+}
+
+/// What the Events of a pod, or of the Job that has none, tell: the newest warning. Once a node has taken the pod
+/// (`has_node`) what kept the nodes from it is over.
+pub fn told_by(events: &[Event], has_node: bool) -> Option<Obstacle> {
+    let over = |event: &Event| has_node && event.reason.as_deref() == Some("FailedScheduling");
+    let warnings = events.iter().filter(|event| event.type_.as_deref() == Some("Warning") && !over(event));
     let newest = warnings.max_by_key(|event| {
         let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
         let last = event.last_timestamp.as_ref().map(|time| time.0);

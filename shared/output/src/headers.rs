@@ -2,9 +2,26 @@
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+/// The headers in the variable that `name` names, none for an empty name; `whose` tells the log whom they are for. What is
+/// missing or malformed costs a log line.
+pub fn from_env(env: impl Fn(&str) -> Option<String>, name: &str, whose: &str) -> HeaderMap {
+    if name.is_empty() {
+        return HeaderMap::new();
+    }
+    let Some(block) = env(name) else {
+        tracing::warn!("{whose}: the variable {name} with its headers is not set");
+        return HeaderMap::new();
+    };
+    let (headers, malformed) = parse(&block);
+    if !malformed.is_empty() {
+        tracing::warn!("{name}: lines {malformed:?} are no headers and are ignored");
+    }
+    headers
+}
+
 /// The headers of `block`, marked as secret, and the numbers (from 1) of the lines that are none. What a line says is
 /// never told: it is a secret even when it is malformed.
-pub(crate) fn parse(block: &str) -> (HeaderMap, Vec<usize>) {
+fn parse(block: &str) -> (HeaderMap, Vec<usize>) {
     let mut headers = HeaderMap::new();
     let mut malformed = Vec::new();
     for (number, line) in block.lines().enumerate() {

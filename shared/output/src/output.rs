@@ -1,17 +1,18 @@
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
-use reqwest::{Client, Url};
 use serde::{Serialize, de::DeserializeOwned};
-use signalbox_types::{Select, Sink, SinkType, event::Source};
+use serde_json::Deserializer;
+use signalbox_types::{Select, Sink, SinkType, event::Source, lenient, names};
 use tokio::time::Instant;
 
 use crate::{
     envelope, headers,
-    http::{self, HttpSink},
+    http::Http,
     queue::{PATIENCE, Queue},
     retry::Retry,
     select::{Class, Selectors},
+    sink::{self, FileSink},
 };
 
 /// The sinks of a run and the rules of what goes there.
@@ -50,22 +51,28 @@ impl Output {
             return;
         }
         match envelope::line(&self.source, line) {
-            Ok(event) => self.push(event).await,
+            Ok(event) => self.push(event, Instant::now() + PATIENCE).await,
             Err(error) => tracing::warn!("a line of the agent is not sent to the sinks: {error}; this is a bug"),
         }
     }
 
     /// Sends an event of our own to the sinks; it is not subject to the selection.
     pub async fn event(&self, event: &impl Serialize) {
+        self.event_by(event, Instant::now() + PATIENCE).await;
+    }
+
+    /// The same where no room in a sink's queue is waited for after `deadline`.
+    pub(crate) async fn event_by(&self, event: &impl Serialize, deadline: Instant) {
         match envelope::event(&self.source, event) {
-            Ok(event) => self.push(event).await,
+            Ok(event) => self.push(event, deadline.min(Instant::now() + PATIENCE)).await,
             Err(error) => tracing::warn!("an event is not sent to the sinks: {error}; this is a bug"),
         }
     }
 
-    async fn push(&self, event: Bytes) {
+    /// The deadline is one for all sinks: ten dead ones hold a run up no longer than one.
+    async fn push(&self, event: Bytes, deadline: Instant) {
         for sink in &self.sinks {
-            sink.push(event.clone(), PATIENCE).await;
+            sink.push(event.clone(), deadline).await;
         }
     }
 
@@ -78,16 +85,16 @@ impl Output {
     }
 }
 
-/// A JSON list in a variable; items that do not decode are left out, as everywhere in the contract.
-fn list<T: DeserializeOwned>(name: &str, text: &str) -> Vec<T> {
+/// A JSON list in the variable `name`, which holds `text`; items that do not decode are left out, as everywhere in the
+/// contract.
+pub fn list<T: DeserializeOwned>(name: &str, text: &str) -> Vec<T> {
     if text.is_empty() {
         return Vec::new();
     }
-    let items = serde_json::from_str::<Vec<serde_json::Value>>(text).unwrap_or_else(|_| {
+    lenient::list(&mut Deserializer::from_str(text)).unwrap_or_else(|_| {
         tracing::warn!("{name} is no JSON list and is ignored");
         Vec::new()
-    });
-    items.into_iter().filter_map(|item| serde_json::from_value(item).ok()).collect()
+    })
 }
 
 fn sinks(env: &impl Fn(&str) -> Option<String>) -> Vec<Queue> {
@@ -95,39 +102,35 @@ fn sinks(env: &impl Fn(&str) -> Option<String>) -> Vec<Queue> {
     if let Some(url) = env("AGENT_NOTIFY_URL").filter(|url| !url.is_empty()) {
         sinks.push(Sink { kind: SinkType::Http, url, ..Sink::default() });
     }
-    if sinks.iter().any(|sink| sink.kind == SinkType::File) {
-        tracing::warn!("sinks of type file are not supported by this version; their events go to standard output only");
-    }
-    sinks.retain(|sink| sink.kind == SinkType::Http);
-    if sinks.is_empty() {
-        return Vec::new();
-    }
-    let retry = Retry::from_env(env);
-    match http::client() {
-        Ok(client) => sinks.iter().filter_map(|sink| http_sink(&client, sink, retry, env)).map(Queue::new).collect(),
-        Err(error) => {
-            tracing::warn!("no events are sent to the http sinks: {error}");
-            Vec::new()
-        }
-    }
+    let http = if sinks.iter().any(|sink| sink.kind == SinkType::Http) { http(env) } else { None };
+    let sinks = sinks.iter().filter_map(|sink| match sink.kind {
+        SinkType::Http => http_sink(http.as_ref()?, sink, env),
+        SinkType::File => file_sink(sink, env),
+        // Served without being asked for.
+        SinkType::Stdout => None,
+    });
+    sinks.map(Queue::new).collect()
 }
 
-fn http_sink(client: &Client, sink: &Sink, retry: Retry, env: &impl Fn(&str) -> Option<String>) -> Option<HttpSink> {
-    let Some(url) = Url::parse(&sink.url).ok().filter(|url| matches!(url.scheme(), "http" | "https")) else {
-        // The address may hold a secret, and one that does not parse cannot be stripped of it.
-        tracing::warn!("an http sink has an address that is neither http nor https and is ignored");
+fn http(env: &impl Fn(&str) -> Option<String>) -> Option<Http> {
+    Http::from_env(env).inspect_err(|error| tracing::warn!("no events are sent to the http sinks: {error}")).ok()
+}
+
+fn http_sink(http: &Http, sink: &Sink, env: &impl Fn(&str) -> Option<String>) -> Option<sink::Sink> {
+    let endpoint = http
+        .endpoint(&sink.url, "application/json")
+        .inspect_err(|error| tracing::warn!("an http sink has {error} and is ignored"))
+        .ok()?;
+    let headers = headers::from_env(env, &sink.headers_secret, &format!("http sink {}", endpoint.name()));
+    Some(sink::Sink::Http(Box::new(endpoint.with_headers(headers)), Retry::from_env(env)))
+}
+
+/// A path that is relative counts from the workspace: both programs of a run have that one at the same place.
+fn file_sink(sink: &Sink, env: &impl Fn(&str) -> Option<String>) -> Option<sink::Sink> {
+    if sink.path.is_empty() {
+        tracing::warn!("a file sink has no path and is ignored");
         return None;
-    };
-    let block = match sink.headers_secret.as_str() {
-        "" => String::new(),
-        name => env(name).unwrap_or_else(|| {
-            tracing::warn!("http sink {}: the variable {name} with its headers is not set", http::redacted(&url));
-            String::new()
-        }),
-    };
-    let (headers, malformed) = headers::parse(&block);
-    if !malformed.is_empty() {
-        tracing::warn!("{}: lines {malformed:?} are no headers and are ignored", sink.headers_secret);
     }
-    Some(HttpSink::new(client.clone(), url, headers, retry))
+    let workspace = env("WORKSPACE_DIR").unwrap_or_else(|| names::WORKSPACE.to_owned());
+    Some(sink::Sink::File(FileSink::new(Path::new(&workspace).join(&sink.path))))
 }

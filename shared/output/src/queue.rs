@@ -14,10 +14,10 @@ use tokio::{
         OwnedSemaphorePermit, Semaphore,
         mpsc::{self, UnboundedReceiver, UnboundedSender},
     },
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 
-use crate::http::HttpSink;
+use crate::sink::Sink;
 
 /// How many bytes wait for one sink: two of the longest lines that the supervisor reads.
 const CAPACITY: u32 = 32 * 1024 * 1024;
@@ -32,7 +32,8 @@ type Queued = (Bytes, OwnedSemaphorePermit);
 
 /// The queue of a sink; a task of its own delivers from it.
 pub(crate) struct Queue {
-    name: String,
+    /// Kind and place of the sink.
+    name: (&'static str, String),
     events: UnboundedSender<Queued>,
     room: Arc<Semaphore>,
     /// Set once an event has waited in vain, until there is room again: a dead sink costs one wait, not one an event.
@@ -42,7 +43,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(sink: HttpSink) -> Self {
+    pub(crate) fn new(sink: Sink) -> Self {
         let (events, receiver) = mpsc::unbounded_channel();
         let (name, waiting) = (sink.name(), Arc::new(AtomicU64::new(0)));
         tokio::spawn(deliver_all(sink, receiver, Arc::clone(&waiting)));
@@ -56,11 +57,11 @@ impl Queue {
         }
     }
 
-    /// Puts an event in. Where there is no room it waits for at most `patience`, then the event is dropped and counted.
-    pub(crate) async fn push(&self, event: Bytes, patience: Duration) {
+    /// Puts an event in. Where there is no room it waits until `deadline`, then the event is dropped and counted.
+    pub(crate) async fn push(&self, event: Bytes, deadline: Instant) {
         let size = u32::try_from(event.len() + OVERHEAD).unwrap_or(u32::MAX).min(CAPACITY);
-        let patience = if self.congested.load(Ordering::Relaxed) { Duration::ZERO } else { patience };
-        match timeout(patience, Arc::clone(&self.room).acquire_many_owned(size)).await {
+        let deadline = if self.congested.load(Ordering::Relaxed) { Instant::now() } else { deadline };
+        match timeout_at(deadline, Arc::clone(&self.room).acquire_many_owned(size)).await {
             Ok(Ok(permit)) => {
                 self.congested.store(false, Ordering::Relaxed);
                 self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +75,8 @@ impl Queue {
     fn drop_one(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
         if !self.congested.swap(true, Ordering::Relaxed) {
-            tracing::warn!("http sink is too slow, events are dropped: {}", self.name);
+            let (kind, place) = &self.name;
+            tracing::warn!("{kind} sink is too slow, events are dropped: {place}");
         }
     }
 
@@ -83,16 +85,17 @@ impl Queue {
         // All room is free exactly when nothing waits.
         let delivered = timeout_at(deadline, self.room.acquire_many(CAPACITY)).await;
         let (dropped, waiting) = (self.dropped.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed));
+        let (kind, place) = &self.name;
         if dropped > 0 {
-            tracing::warn!("http sink was too slow, {dropped} events were dropped: {}", self.name);
+            tracing::warn!("{kind} sink was too slow, {dropped} events were dropped: {place}");
         }
         if delivered.is_err() {
-            tracing::warn!("http sink did not take the last {waiting} events in time: {}", self.name);
+            tracing::warn!("{kind} sink did not take the last {waiting} events in time: {place}");
         }
     }
 }
 
-async fn deliver_all(sink: HttpSink, mut events: UnboundedReceiver<Queued>, waiting: Arc<AtomicU64>) {
+async fn deliver_all(sink: Sink, mut events: UnboundedReceiver<Queued>, waiting: Arc<AtomicU64>) {
     while let Some((event, permit)) = events.recv().await {
         sink.deliver(event).await;
         waiting.fetch_sub(1, Ordering::Relaxed);

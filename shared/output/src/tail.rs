@@ -34,6 +34,19 @@ impl Tail {
         }
     }
 
+    /// The tail as [`cap`] gives it, and shorter where it would take more than `encoded` bytes as a JSON string: the API
+    /// server writes a control character, and `<`, `>` and `&`, as six.
+    pub fn finish_within(mut self, encoded: usize) -> String {
+        let mut left = encoded;
+        let fits = self.kept.iter().rev().take_while(|byte| {
+            let rest = left.checked_sub(encoded_length(**byte));
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        self.max = self.max.min(fits.count());
+        self.finish()
+    }
+
     /// The tail as [`cap`] gives it.
     pub fn finish(self) -> String {
         let mut cut = self.kept.len().saturating_sub(self.max);
@@ -43,6 +56,16 @@ impl Tail {
         // A character has at most three continuation bytes; more of them in a row is no UTF-8 and nothing to wait for.
         cut += self.kept[cut..].iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
         format!("...[truncated {} bytes]...\n{}", self.gone + cut, String::from_utf8_lossy(&self.kept[cut..]))
+    }
+}
+
+/// The most that a byte takes in a JSON string of the API server's. One that is no UTF-8 becomes U+FFFD, of three bytes.
+const fn encoded_length(byte: u8) -> usize {
+    match byte {
+        b'\n' | b'\r' | b'\t' | b'"' | b'\\' => 2,
+        0..0x20 | b'<' | b'>' | b'&' | 0x7f => 6,
+        0x80.. => 3,
+        _ => 1,
     }
 }
 
@@ -96,6 +119,34 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_fail(output in proptest::collection::vec(any::<u8>(), 0..64), max in 0usize..80) {
             cap(&output, max);
+        }
+    }
+
+    #[test]
+    fn what_grows_when_it_is_written_is_cut_shorter() {
+        let mut tail = Tail::new(1000);
+        tail.push("<".repeat(1000).as_bytes());
+        let text = tail.finish_within(600);
+        assert_eq!(text, format!("...[truncated 900 bytes]...\n{}", "<".repeat(100)));
+        let mut tail = Tail::new(1000);
+        tail.push(b"plain");
+        assert_eq!(tail.finish_within(600), "plain");
+    }
+
+    proptest! {
+        #[test]
+        fn the_encoded_text_fits(bytes in prop::collection::vec(any::<u8>(), 0..400), limit in 0usize..600) {
+            let mut tail = Tail::new(10_000);
+            tail.push(&bytes);
+            let text = tail.finish_within(limit);
+            let kept = text.split_once("]...\n").filter(|_| text.starts_with("...[truncated ")).map_or(&*text, |(_, kept)| kept);
+            let escaped: usize = kept.chars().map(|char| match char {
+                '\n' | '\r' | '\t' | '"' | '\\' => 2,
+                '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => 6,
+                char if char < ' ' => 6,
+                char => char.len_utf8(),
+            }).sum();
+            prop_assert!(escaped <= limit, "{escaped}");
         }
     }
 }

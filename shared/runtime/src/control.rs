@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt};
+use kube::Resource;
 use kube::runtime::{
     controller::{self, Action, applier},
     reflector::{ObjectRef, Store},
@@ -59,11 +60,17 @@ pub async fn run<R: Reconcile>(
         .take_until(ended.clone().cancelled_owned())
         .map(Ok::<_, Infallible>);
     let config = controller::Config::default().concurrency(CONCURRENCY);
+    let failed = context.clone();
     let results = applier(one::<R>, on_error::<R>, context, store, Box::pin(names), config);
     let drained = results.into_stream().for_each(|result| async {
         match result {
             // It has left the Store since it was queued: nothing is left to do for it.
-            Ok(_) | Err(controller::Error::ObjectNotFound(_) | controller::Error::ReconcilerFailed(..)) => {}
+            Err(controller::Error::ObjectNotFound(gone)) => {
+                let gone =
+                    ObjectRef::<R::Object>::new(&gone.name).within(gone.namespace.as_deref().unwrap_or_default());
+                lock(&failed.failures).remove(&gone);
+            }
+            Ok(_) | Err(controller::Error::ReconcilerFailed(..)) => {}
             Err(error) => tracing::error!(%error, "control loop"),
         }
     });
@@ -78,9 +85,12 @@ pub async fn run<R: Reconcile>(
 struct Context<R: Reconcile> {
     reconciler: Arc<R>,
     metrics: Metrics,
-    /// Errors in a row, by object; gone with the first success.
-    failures: Mutex<HashMap<ObjectRef<R::Object>, u32>>,
+    /// Errors in a row, by object and its uid; gone with the first success, and with the object.
+    failures: Mutex<HashMap<ObjectRef<R::Object>, Failures>>,
 }
+
+/// A uid, and how many errors in a row.
+type Failures = (Option<String>, u32);
 
 fn one<R: Reconcile>(
     object: Arc<R::Object>,
@@ -101,9 +111,13 @@ fn on_error<R: Reconcile>(object: Arc<R::Object>, error: &R::Error, context: Arc
     let name = ObjectRef::from_obj(&*object);
     let failures = {
         let mut failures = lock(&context.failures);
-        let count = failures.entry(name.clone()).or_default();
-        *count += 1;
-        *count
+        let uid = &object.meta().uid;
+        let entry = failures.entry(name.clone()).or_default();
+        if entry.0 != *uid {
+            *entry = (uid.clone(), 0);
+        }
+        entry.1 += 1;
+        entry.1
     };
     let pause = backoff(failures);
     let source = std::error::Error::source(error).map(ToString::to_string);

@@ -1,10 +1,11 @@
 //! `/healthz`, `/readyz` and `/metrics` of a service, `docs/contract/agents.md` section 15, and `PUT /log-filter`.
 
 use std::{
+    collections::BTreeSet,
     io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     metrics::{self, Metrics},
+    sync::lock,
     telemetry::LogFilter,
 };
 
@@ -62,6 +64,40 @@ impl Health {
     /// What `/readyz` answers.
     pub fn is_ready(&self) -> bool {
         self.0.api_reachable.load(Ordering::Relaxed) && self.0.reconcile_healthy.load(Ordering::Relaxed)
+    }
+}
+
+/// The kinds of one term that are not in order: not listed yet, or their listings fail. The service is reconcile-healthy
+/// while there is none, and again once the last clone is dropped with the term: a standby always is.
+#[derive(Clone)]
+pub struct Failing(Arc<Kinds>);
+
+struct Kinds {
+    health: Health,
+    failing: Mutex<BTreeSet<&'static str>>,
+}
+
+impl Failing {
+    /// None yet.
+    pub fn new(health: Health) -> Self {
+        Self(Arc::new(Kinds { health, failing: Mutex::default() }))
+    }
+
+    /// Notes whether a kind is in order.
+    pub fn set(&self, kind: &'static str, fails: bool) {
+        let mut failing = lock(&self.0.failing);
+        if fails {
+            failing.insert(kind)
+        } else {
+            failing.remove(kind)
+        };
+        self.0.health.set_reconcile_healthy(failing.is_empty());
+    }
+}
+
+impl Drop for Kinds {
+    fn drop(&mut self) {
+        self.health.set_reconcile_healthy(true);
     }
 }
 

@@ -46,7 +46,7 @@ impl LogFilter {
     /// # Errors
     /// It does not parse; the old one stays.
     pub fn set(&self, filter: &str) -> Result<(), TelemetryError> {
-        Ok(self.0.reload(EnvFilter::try_new(filter)?)?)
+        Ok(self.0.reload(env_filter(filter)?)?)
     }
 }
 
@@ -84,6 +84,12 @@ pub fn init(service: &'static str, filter: &str, otlp_endpoint: Option<&str>) ->
     Ok(telemetry)
 }
 
+/// The filter, without what kube's client says at warn: the whole body of an answer that does not decode, a recipe's
+/// variables with it.
+fn env_filter(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    Ok(EnvFilter::try_new(filter)?.add_directive("kube_client::client=error".parse()?))
+}
+
 /// What [`init`] sets up, with a writer of the caller's.
 fn subscriber<W>(
     service: &'static str,
@@ -94,7 +100,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(filter)?);
+    let (filter, handle) = reload::Layer::new(env_filter(filter)?);
     let logs = tracing_subscriber::fmt::layer().json().with_writer(writer).with_filter(filter);
     let traces = otlp_endpoint.map(|endpoint| provider(service, endpoint)).transpose()?;
     let spans = traces.as_ref().map(|traces| span_layer(traces, service));

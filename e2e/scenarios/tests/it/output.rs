@@ -72,13 +72,19 @@ async fn a_sink_hears_all_in_order_with_its_header_and_the_secret_shows_nowhere_
     // Case 74: what looks like an envelope is printed and not sent.
     assert!(output(&ended).contains("{\"source\":1,\"event\":2}\n"));
     let text: String = events.iter().map(|event| format!("{event}\n")).collect();
-    let expected =
-        ["init started", "init running tool=supervisor", "init succeeded", "agent started", "agent succeeded exit=0"];
+    let expected = [
+        "init started",
+        "init running tool=supervisor",
+        "init running tool=skills",
+        "init succeeded",
+        "agent started",
+        "agent succeeded exit=0",
+    ];
     assert_eq!(lifecycle(&text), expected);
     let numbers = events.iter().filter_map(|event| event["n"].as_u64());
     assert_eq!(numbers.collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
     assert!(events.iter().any(|event| event == "plain text"));
-    assert_eq!(events.len(), 5 + 20 + 2);
+    assert_eq!(events.len(), expected.len() + 20 + 2);
     is_nowhere(&scene, secret_token());
 }
 

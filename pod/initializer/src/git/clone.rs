@@ -19,15 +19,15 @@ use gix::{
 
 use super::{
     Error,
-    token::{self, Token},
+    token::{self, Access},
 };
 
 /// Clones `url` with its whole history into `destination`, which is not there, and checks out `reference`, or the
 /// remote's own branch where that is empty.
-pub(crate) fn clone(url: &str, destination: &Path, reference: &str, token: Option<Token>) -> Result<(), Error> {
+pub(crate) fn clone(url: &str, destination: &Path, reference: &str, access: Option<Access>) -> Result<(), Error> {
     // Deadline and signals end the process, so nothing here is ever interrupted from within.
     let never = AtomicBool::new(false);
-    let mut checkout = prepared(url, destination, token.clone())
+    let mut checkout = prepared(url, destination, access.clone())
         .and_then(|mut fetch| fetch.fetch_then_checkout(Discard, &never))
         .map(|(checkout, _)| checkout)
         .map_err(|error| Error::Clone(text(&error)))?;
@@ -36,17 +36,17 @@ pub(crate) fn clone(url: &str, destination: &Path, reference: &str, token: Optio
         turn_to(checkout.repo(), reference, target).map_err(|error| Error::Checkout(text(&error)))?;
     }
     let repo = write_files(&mut checkout, &never)?;
-    token.map_or(Ok(()), |token| token.persist(repo.git_dir())).map_err(|error| Error::Persist(text(&error)))
+    access.map_or(Ok(()), |access| access.persist(repo.git_dir())).map_err(|error| Error::Persist(text(&error)))
 }
 
 /// A clone that reads no configuration but its own, runs no program, and asks nobody for a password.
-fn prepared(url: &str, destination: &Path, token: Option<Token>) -> Result<PrepareFetch, gix::Error> {
+fn prepared(url: &str, destination: &Path, access: Option<Access>) -> Result<PrepareFetch, gix::Error> {
     let url = gix::url::parse(url.as_bytes().as_bstr())?;
     let kind = create::Kind::WithWorktree;
     let fetch = PrepareFetch::new(url, destination, kind, create::Options::default(), open::Options::isolated())?;
     Ok(fetch.configure_connection(move |connection| {
-        let token = token.clone();
-        connection.set_credentials(move |question| token::answer(token.as_ref(), question));
+        let access = access.clone();
+        connection.set_credentials(move |question| token::answer(access.as_ref(), question));
         connection.set_transport_options(Box::new(transport()));
         Ok(())
     }))

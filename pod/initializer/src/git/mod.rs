@@ -1,5 +1,6 @@
 //! The repositories of a recipe, cloned in process: `docs/contract/agents.md` section 10, "git".
 
+pub(crate) mod broker;
 mod clone;
 mod place;
 mod token;
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use signalbox_types::Repo;
 
+use self::token::Access;
 use crate::redact;
 
 /// The exit code of git when it cannot clone.
@@ -39,23 +41,45 @@ impl Error {
     }
 }
 
+/// Where repositories come from beside their own addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    /// Where `owner/name` is.
+    pub(crate) github: String,
+    /// What gives tokens for repositories there.
+    pub(crate) broker: Option<broker::Broker>,
+}
+
 /// Clones one repository below `workspace`. One whose destination is not strictly below it is skipped.
 ///
 /// # Errors
 /// The exit code of the step that failed, as git itself has it; the cause is in the log.
-pub(crate) fn fetch(repo: &Repo, workspace: &Path, env: impl Fn(&str) -> Option<String>) -> Result<(), i32> {
-    let url = place::url(&repo.url);
+pub(crate) fn fetch(
+    repo: &Repo,
+    workspace: &Path,
+    sources: &Sources,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(), i32> {
+    let url = place::url(&repo.url, &sources.github);
     let Some(destination) = place::destination(repo, workspace) else {
         tracing::warn!("repository {:?} is skipped: its destination is not below the workspace", repo.name);
         return Ok(());
     };
     tracing::info!("repository {:?}: cloning {} into {}", repo.name, redact::addresses(&url), destination.display());
-    let token = token::of(&repo.token_secret, &url, env);
+    let access = token::of(&repo.token_secret, &url, env).map(Access::Token).or_else(|| sources.lease(&url));
     let cloned = place::clear(&destination)
         .map_err(Error::Remove)
-        .and_then(|()| clone::clone(&url, &destination, &repo.reference, token));
+        .and_then(|()| clone::clone(&url, &destination, &repo.reference, access));
     cloned.map_err(|error| {
         tracing::error!("repository {:?}: {}", repo.name, redact::addresses(&error.to_string()));
         error.code()
     })
+}
+
+impl Sources {
+    /// A broker gives tokens for plain repositories at GitHub alone.
+    fn lease(&self, url: &str) -> Option<Access> {
+        let name = place::name_at(&self.github, url)?;
+        Some(Access::Broker(self.broker.as_ref()?.lease(name, &self.github)))
+    }
 }

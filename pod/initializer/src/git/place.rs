@@ -3,20 +3,22 @@
 
 use std::{
     fs, io,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use signalbox_types::Repo;
 
+use crate::paths;
+
 /// The address to clone from: as given where it holds `://` or `@`, without what may be secret in it; else
-/// `owner/name` at GitHub.
-pub(crate) fn url(value: &str) -> String {
+/// `owner/name` at `github`.
+pub(crate) fn url(value: &str, github: &str) -> String {
     if value.contains("://") {
         without_secrets(value)
     } else if value.contains('@') {
         value.to_owned()
     } else {
-        format!("https://github.com/{value}.git")
+        format!("{github}/{value}.git")
     }
 }
 
@@ -34,39 +36,10 @@ fn without_secrets(url: &str) -> String {
 }
 
 /// Where `repo` goes: its path (absolute, or below the workspace), else its name below the workspace. None unless that
-/// is strictly below an absolute workspace other than `/`, both as written and on the disk, where a link that an earlier
-/// clone has brought may lead away.
+/// is strictly below it, as written and on the disk.
 pub(crate) fn destination(repo: &Repo, workspace: &Path) -> Option<PathBuf> {
-    let workspace = normalised(workspace)?;
     let wanted = if repo.path.is_empty() { &repo.name } else { &repo.path };
-    let destination = normalised(&workspace.join(wanted))?;
-    let below = workspace.parent().is_some() && destination != workspace && destination.starts_with(&workspace);
-    (below && is_below_on_disk(&destination, &workspace)).then_some(destination)
-}
-
-/// `path` without `.` and `..`, resolved as written. None for one that is relative or holds a NUL.
-fn normalised(path: &Path) -> Option<PathBuf> {
-    let holds_nul = path.as_os_str().as_encoded_bytes().contains(&0);
-    (path.is_absolute() && !holds_nul).then(|| {
-        path.components().fold(PathBuf::new(), |mut normal, component| {
-            match component {
-                Component::ParentDir => drop(normal.pop()),
-                Component::CurDir => {}
-                other => normal.push(other),
-            }
-            normal
-        })
-    })
-}
-
-fn is_below_on_disk(destination: &Path, workspace: &Path) -> bool {
-    let existing = destination.ancestors().skip(1).find(|path| fs::symlink_metadata(path).is_ok());
-    match (existing.and_then(|path| path.canonicalize().ok()), workspace.canonicalize()) {
-        (Some(existing), Ok(workspace)) => existing.starts_with(workspace),
-        // The workspace itself is not there yet, so there is no link in it.
-        (Some(_), Err(_)) => fs::symlink_metadata(workspace).is_err(),
-        (None, _) => false,
-    }
+    paths::below(workspace, Path::new(wanted))
 }
 
 /// Removes what is at `destination`, a link as a link, and makes the folders above it.
@@ -80,6 +53,18 @@ pub(crate) fn clear(destination: &Path) -> io::Result<()> {
     destination.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
+/// The `owner/name` of an address that is a repository at `github` and nothing more.
+pub(crate) fn name_at(github: &str, url: &str) -> Option<String> {
+    let name = url.strip_prefix(github)?.strip_prefix('/')?;
+    let name = name.strip_suffix(".git").unwrap_or(name);
+    let is_plain = |part: &str| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        !part.is_empty() && !matches!(part, "." | "..") && part.bytes().all(known)
+    };
+    let (owner, repo) = name.split_once('/')?;
+    (is_plain(owner) && is_plain(repo)).then(|| name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -87,6 +72,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    const GITHUB: &str = "https://github.com";
 
     #[rstest]
     #[case("owner/name", "https://github.com/owner/name.git")]
@@ -98,18 +85,32 @@ mod tests {
     #[case("git@host:owner/name", "git@host:owner/name")]
     #[case("file:///tmp/r", "file:///tmp/r")]
     fn case_80_an_address_is_used_without_its_secrets(#[case] value: &str, #[case] expected: &str) {
-        assert_eq!(url(value), expected);
+        assert_eq!(url(value, GITHUB), expected);
     }
 
     #[test]
     fn fix_117_the_user_is_dropped_up_to_the_last_at_sign_of_the_authority() {
-        assert_eq!(url("https://user:p@ss@host/a@b"), "https://host/a@b");
-        assert_eq!(url("https://user:p@ss@host?x@y"), "https://host?x@y");
+        assert_eq!(url("https://user:p@ss@host/a@b", GITHUB), "https://host/a@b");
+        assert_eq!(url("https://user:p@ss@host?x@y", GITHUB), "https://host?x@y");
     }
 
     #[test]
     fn fix_99_an_address_that_looks_like_an_option_is_data() {
-        assert_eq!(url("--upload-pack=x"), "https://github.com/--upload-pack=x.git");
+        assert_eq!(url("--upload-pack=x", GITHUB), "https://github.com/--upload-pack=x.git");
+    }
+
+    #[rstest]
+    #[case("https://github.com/o/r.git", Some("o/r"))]
+    #[case("https://github.com/o/r", Some("o/r"))]
+    #[case("https://github.com/o/r/tree/main", None)]
+    #[case("https://github.com/o", None)]
+    #[case("https://github.com/o/..", None)]
+    #[case("https://github.com/o/r?x", None)]
+    #[case("https://github.com.evil/o/r", None)]
+    #[case("http://github.com/o/r", None)]
+    #[case("https://gitlab.example/o/r.git", None)]
+    fn a_plain_repository_at_github_is_known_by_owner_and_name(#[case] url: &str, #[case] name: Option<&str>) {
+        assert_eq!(name_at(GITHUB, url).as_deref(), name);
     }
 
     #[rstest]

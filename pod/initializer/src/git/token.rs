@@ -16,10 +16,12 @@ use gix::{
     sec::identity::Account,
 };
 
+use super::broker::Lease;
+
 /// The user that git servers take a token from.
-const USER: &str = "x-access-token";
+pub(super) const USER: &str = "x-access-token";
 /// The token itself, for a CLI that hides its environment from what it starts.
-const TOKEN_FILE: &str = "agent-token";
+pub(super) const TOKEN_FILE: &str = "agent-token";
 /// The request header with the token, for a CLI that turns credential helpers off.
 const HEADER_FILE: &str = "agent-auth.gitconfig";
 
@@ -30,6 +32,35 @@ pub(crate) struct Token {
     value: String,
     /// Scheme, host and port; a redirect to another server is not given the token.
     server: String,
+}
+
+/// How a private repository is reached.
+#[derive(Clone)]
+pub(crate) enum Access {
+    /// With a token of the recipe's.
+    Token(Token),
+    /// With tokens of a broker, one for each question.
+    Broker(Lease),
+}
+
+impl Access {
+    fn server(&self) -> &str {
+        match self {
+            Self::Token(token) => &token.server,
+            Self::Broker(lease) => &lease.server,
+        }
+    }
+
+    /// Lets git in the agent's container push with the same access.
+    ///
+    /// # Errors
+    /// The clone's configuration cannot be read or written.
+    pub(crate) fn persist(&self, git_dir: &Path) -> Result<(), gix::Error> {
+        match self {
+            Self::Token(token) => token.persist(git_dir),
+            Self::Broker(lease) => lease.persist(git_dir),
+        }
+    }
 }
 
 /// The token that `token_secret` names, for the server of `url`. None where it is no name of a variable (that would be
@@ -67,19 +98,23 @@ fn server(url: &str) -> Option<String> {
 /// Answers a server's question for credentials.
 ///
 /// # Errors
-/// There is no token for that server.
-pub(crate) fn answer(token: Option<&Token>, question: Action) -> Result<Option<Outcome>, gix::Error> {
+/// There is no token for that server, or the broker gives none.
+pub(crate) fn answer(access: Option<&Access>, question: Action) -> Result<Option<Outcome>, gix::Error> {
     let Action::Get(context) = question else { return Ok(None) };
     let asked = context.url.as_ref().and_then(|url| reqwest::Url::parse(&url.to_string()).ok());
     let asked = asked.map(|url| url.origin().ascii_serialization());
-    match token {
-        Some(token) if asked.as_deref() == Some(&token.server) => Ok(Some(Outcome {
-            identity: Account { username: USER.into(), password: token.value.clone(), oauth_refresh_token: None },
-            next: context.into(),
-        })),
-        Some(_) => Err(refusal("another server than the repository's asks for the token")),
-        None => Err(refusal("the server asks for credentials and the recipe has no token for it")),
+    let Some(access) = access else {
+        return Err(refusal("the server asks for credentials and the recipe has no token for it"));
+    };
+    if asked.as_deref() != Some(access.server()) {
+        return Err(refusal("another server than the repository's asks for the token"));
     }
+    let password = match access {
+        Access::Token(token) => token.value.clone(),
+        Access::Broker(lease) => lease.ask_and_wait().map_err(gix::Error::from_error)?,
+    };
+    let identity = Account { username: USER.into(), password, oauth_refresh_token: None };
+    Ok(Some(Outcome { identity, next: context.into() }))
 }
 
 fn refusal(text: &'static str) -> gix::Error {
@@ -100,29 +135,47 @@ impl Token {
         private(&git_dir.join(TOKEN_FILE), self.value.as_bytes())?;
         private(&git_dir.join(HEADER_FILE), &headers.to_bstring())?;
 
-        let path = git_dir.join("config");
-        let mut config = File::from_path_no_includes(path.clone(), Source::Local)?;
-        // The empty entry drops the helpers of other files: they would be asked first.
-        let mut section = config.new_section("credential", Some(BString::from(self.server.as_str())))?;
-        section.push("helper", "")?.push("helper", self.helper(git_dir).as_str())?;
-        config.new_section("include", None::<BString>)?.push("path", HEADER_FILE)?;
-        fs::write(path, &*config.to_bstring()).map_err(gix::Error::from_error)
+        helped(git_dir, &self.server, &self.helper(git_dir), |config| {
+            config.new_section("include", None::<BString>)?.push("path", HEADER_FILE)?;
+            Ok(())
+        })
     }
 
     /// A helper in git's own notation: a shell function that is called with what is wanted.
     fn helper(&self, git_dir: &Path) -> String {
-        let file = git_dir.join(TOKEN_FILE).display().to_string().replace('\'', r"'\''");
+        let file = quoted(&git_dir.join(TOKEN_FILE).display().to_string());
         let (variable, user) = (&self.variable, USER);
         format!(
             "!f() {{ test \"$1\" = get || return 0; token=\"${variable}\"; \
-             test -n \"$token\" || token=\"$(cat '{file}')\"; \
+             test -n \"$token\" || token=\"$(cat {file})\"; \
              printf 'username={user}\\npassword=%s\\n' \"$token\"; }}; f"
         )
     }
 }
 
+/// Gives a clone a credential helper for `server` alone, and what else `more` puts into its configuration.
+pub(super) fn helped(
+    git_dir: &Path,
+    server: &str,
+    helper: &str,
+    more: impl FnOnce(&mut File) -> Result<(), gix::Error>,
+) -> Result<(), gix::Error> {
+    let path = git_dir.join("config");
+    let mut config = File::from_path_no_includes(path.clone(), Source::Local)?;
+    // The empty entry drops the helpers of other files: they would be asked first.
+    let mut section = config.new_section("credential", Some(BString::from(server)))?;
+    section.push("helper", "")?.push("helper", helper)?;
+    more(&mut config)?;
+    fs::write(path, &*config.to_bstring()).map_err(gix::Error::from_error)
+}
+
+/// `text` as one word of a shell.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Writes a file that only its owner can read, from its first byte on.
-fn private(path: &Path, content: &[u8]) -> Result<(), gix::Error> {
+pub(super) fn private(path: &Path, content: &[u8]) -> Result<(), gix::Error> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
@@ -169,7 +222,7 @@ mod tests {
     #[case::without_tls("http://h/r", false)]
     #[case::no_address("h", false)]
     fn a_server_that_a_redirect_leads_to_is_not_given_the_token(#[case] asked: &str, #[case] given: bool) {
-        let token = of("GH_TOKEN", "https://h/r", env).unwrap();
+        let token = Access::Token(of("GH_TOKEN", "https://h/r", env).unwrap());
         let answer = answer(Some(&token), Action::get_for_url(asked));
         assert_eq!(answer.ok().flatten().map(|outcome| outcome.identity.password), given.then(|| "s3cret".to_owned()));
     }

@@ -15,8 +15,7 @@ fn a_repository_is_there_with_its_whole_history_its_tags_and_its_default_branch(
     let mut init = Init::new().repos(&json!([{"name": "app", "url": url}]));
     let ended = init.run();
     ended.assert_succeeded();
-    let running: Vec<_> = ended.events.iter().filter(|event| event["status"] == "running").collect();
-    assert_eq!(running.iter().map(|event| &event["tool"]).collect::<Vec<_>>(), ["supervisor", "git"]);
+    assert_eq!(ended.tools(), ["supervisor", "git", "skills"]);
 
     let clone = init.workspace().join("app");
     let run = |arguments: &[&str]| git(&clone, &[], arguments).unwrap();
@@ -81,7 +80,7 @@ fn fix_99_a_ref_that_names_no_commit_fails_whatever_it_looks_like(#[case] refere
 #[rstest]
 #[case::absent("/public/absent.git")]
 #[case::no_token("/private/app.git")]
-fn a_clone_that_fails_ends_the_run_with_git_s_own_code(#[case] path: &str) {
+fn case_38_a_clone_that_fails_ends_the_initializer_with_128(#[case] path: &str) {
     let server = GitServer::start();
     let mut init = Init::new().repos(&json!([{"name": "app", "url": format!("{}{path}", server.url)}]));
     let ended = init.run();

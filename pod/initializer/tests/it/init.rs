@@ -44,6 +44,17 @@ impl Init {
         self
     }
 
+    /// A hidden argument.
+    pub fn arg(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.arg(name).arg(value);
+        self
+    }
+
+    /// A place beside home and workspace.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub fn without(mut self, name: &str) -> Self {
         self.command.env_remove(name);
         self
@@ -80,6 +91,12 @@ impl Init {
 }
 
 impl Ended {
+    /// The tools that said that they run, in order.
+    pub fn tools(&self) -> Vec<&str> {
+        let running = self.events.iter().filter(|event| event["status"] == "running");
+        running.map(|event| event["tool"].as_str().unwrap()).collect()
+    }
+
     pub fn last(&self) -> &Value {
         self.events.last().unwrap()
     }

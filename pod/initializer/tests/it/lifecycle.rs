@@ -1,5 +1,6 @@
 use std::{
     fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -8,15 +9,16 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers::method};
 
-use crate::{init::Init, server::GitServer};
+use crate::{init::Init, server::GitServer, web::Web};
 
 #[test]
 fn a_recipe_that_asks_for_nothing_gets_the_supervisor_and_the_start_of_the_run() {
     let mut init = Init::new();
     let ended = init.run();
     let event = |status: &str| json!({"kind": "lifecycle", "phase": "init", "status": status});
-    let running = json!({"kind": "lifecycle", "phase": "init", "status": "running", "tool": "supervisor"});
-    assert_eq!(ended.events, [event("started"), running, event("succeeded")], "{}", ended.log);
+    let running = |tool: &str| json!({"kind": "lifecycle", "phase": "init", "status": "running", "tool": tool});
+    let expected = [event("started"), running("supervisor"), running("skills"), event("succeeded")];
+    assert_eq!(ended.events, expected, "{}", ended.log);
     assert_eq!(fs::read_to_string(init.home().join("bin/ai-agent-supervisor")).unwrap(), "supervisor");
     let stamp: u64 = fs::read_to_string(init.home().join(".started-boottime-ms")).unwrap().parse().unwrap();
     let now = signalbox_output::deadline::boottime_ms();
@@ -50,12 +52,11 @@ fn case_85_a_home_that_is_not_set_or_not_there_fails_by_name() {
 }
 
 #[rstest]
-#[case::files("AGENT_FILES", r#"[{"path":"a","url":"http://h/"}]"#, "files")]
-#[case::skills("AGENT_SKILLS", r#"["review"]"#, "skills")]
-fn what_this_version_cannot_do_fails_the_run_and_is_named(#[case] name: &str, #[case] value: &str, #[case] tool: &str) {
-    let ended = Init::new().env(name, value).run();
-    assert_eq!((ended.code, &ended.last()["status"], &ended.last()["tool"]), (2, &json!("failed"), &json!(tool)));
-    assert!(ended.last()["reason"].as_str().unwrap().contains(name), "{:?}", ended.events);
+#[case::files("AGENT_FILES", "files")]
+#[case::repos("AGENT_REPOS", "git")]
+fn a_list_that_is_none_fails_the_run_and_is_named(#[case] name: &str, #[case] tool: &str) {
+    let reason = format!("{name} is no JSON list");
+    Init::new().env(name, "{").run().assert_failed(2, &json!({"tool": tool, "reason": reason}));
 }
 
 #[test]
@@ -84,6 +85,30 @@ fn a_signal_ends_it_at_once(#[case] signal: Signal, #[case] code: i32) {
     });
     ended.assert_failed(code, &json!({"reason": "signal"}));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn fix_101_the_headers_of_a_sink_are_in_no_argv() {
+    let (server, sink) = (GitServer::start(), Web::start());
+    sink.answer_all(ResponseTemplate::new(200));
+    let mut init = Init::new()
+        .env("AGENT_SINKS", &json!([{"type": "http", "url": sink.at("/"), "headers_secret": "SINK"}]).to_string())
+        .env("SINK", "X-Key: s3cret")
+        .repos(&json!([{"name": "app", "url": format!("{}/hang/app.git", server.url)}]));
+    let ended = init.run_until(|event: &Value, pid| {
+        if event["tool"] == "git" && event["status"] == "running" {
+            let process = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
+            let argv = fs::read_to_string(process.join("cmdline")).unwrap();
+            assert!(argv.contains("ai-agent-init") && !argv.contains("s3cret"), "{argv}");
+            // There is nobody else whose argv could have it.
+            for thread in fs::read_dir(process.join("task")).unwrap() {
+                assert_eq!(fs::read_to_string(thread.unwrap().path().join("children")).unwrap_or_default(), "");
+            }
+            kill_process(pid, Signal::TERM).unwrap();
+        }
+    });
+    ended.assert_failed(143, &json!({"reason": "signal"}));
+    assert!(!sink.seen("x-key").is_empty() && sink.seen("x-key").iter().all(|value| value == "s3cret"));
 }
 
 #[test]

@@ -1,9 +1,16 @@
-use std::fs;
+use std::{
+    fs,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use rstest::rstest;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use wiremock::ResponseTemplate;
 
-use crate::run::Supervisor;
+use crate::{run::Supervisor, server::Server};
 
 #[rstest]
 #[case::quiet("exec sleep 60", 2000)]
@@ -14,6 +21,56 @@ fn case_72_an_agent_that_is_silent_for_ever_ends_with_124_and_an_event(#[case] s
     ended.assert_ended(124);
     ended.assert_took(from, 20_000);
     assert!(ended.log.contains("run deadline expired"), "{}", ended.log);
+}
+
+#[test]
+fn case_72_whatever_holds_the_end_up_there_is_124_and_an_event() {
+    let dead = Server::that_answers(ResponseTemplate::new(200).set_delay(Duration::from_secs(120)));
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().to_str().unwrap();
+    // The CLI ignores SIGTERM, and a grandchild out of reach holds its pipes.
+    let script = r#"trap '' TERM; setsid sleep 60 & echo pid $! >&2; cd "$HOME"; mkdir -p .claude/projects
+        echo text > report; while :; do sleep 0.05; done"#;
+    let supervisor = Supervisor::over(script)
+        .claude()
+        .deadline(5000)
+        .grace(60_000)
+        .env("HOME", home)
+        .env("WORKSPACE_DIR", home)
+        .env("AGENT_SINKS", &json!([{"type": "http", "url": dead.uri()}]).to_string())
+        .env("AGENT_WATCH", &json!([{"event": "r", "path": "report", "upload": {"url": dead.uri()}}]).to_string())
+        .env("AGENT_CONVERSATION_SOURCE", &dead.uri())
+        .env("AGENT_CONVERSATION_PIN", "x");
+    let ended = supervisor.run();
+    let holder = ended.log.lines().find_map(|line| line.strip_prefix("[agent] pid ")).unwrap();
+    kill_process(Pid::from_raw(holder.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+
+    ended.assert_ended(124);
+    ended.assert_took(7000, 30_000);
+    assert!(ended.printed().last().unwrap().contains("upload-failed"), "{:?}", ended.printed());
+    for expected in ["the conversation is not saved: there was no time left", "did not take the last 3 events in time"]
+    {
+        assert!(ended.log.contains(expected), "{}", ended.log);
+    }
+}
+
+#[test]
+fn case_72_a_reader_of_our_output_that_is_stuck_does_not_hold_the_end_up() {
+    let mut supervisor = Command::new(env!("CARGO_BIN_EXE_ai-agent-supervisor"));
+    supervisor.args(["--agent-dir", "/no/such/folder", "--", "sh", "-c", "trap '' TERM; yes"]);
+    supervisor.env("AGENT_MODEL", "exec").env("AGENT_DEADLINE_MS", "2000");
+    let mut child = supervisor.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    // Held, and never read.
+    let _stdout = child.stdout.take();
+    let end = Instant::now() + Duration::from_secs(30);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "the supervisor is still there");
+        sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(124));
 }
 
 #[test]

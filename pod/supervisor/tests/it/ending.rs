@@ -57,6 +57,36 @@ fn the_grace_begins_again_while_claude_goes_on_after_a_result_and_the_last_resul
 }
 
 #[rstest]
+#[case::another("other", "exit 0", 1, true)]
+#[case::another_and_its_own_code("other", "exit 3", 3, true)]
+#[case::the_one_asked_for("asked", "exit 0", 0, false)]
+fn codex_that_was_to_resume_and_began_another_session_has_failed(
+    #[case] id: &str,
+    #[case] exit: &str,
+    #[case] code: i32,
+    #[case] told: bool,
+) {
+    let script =
+        format!(r#"echo '{{"type":"thread.started","thread_id":"{id}"}}'; echo '{{"type":"turn.completed"}}'; {exit}"#);
+    let supervisor = Supervisor::over(&script).env("AGENT_MODEL", "gpt-5.5").env("AGENT_CONVERSATION_ID", "asked");
+    let reason = if told { json!({"reason": "resume started another session"}) } else { json!({}) };
+    supervisor.run().assert_last(code, &reason);
+}
+
+#[test]
+fn opencode_s_error_line_is_no_end_and_its_verdict_wins_over_code_0() {
+    let script = r#"echo '{"type":"error","error":{"name":"x"}}'; sleep 0.5; echo late"#;
+    let ended = Supervisor::over(script).env("AGENT_MODEL", "opencode/x").grace(100).run();
+    ended.assert_ended(1);
+    assert_eq!(ended.printed().last().unwrap(), "late");
+}
+
+#[test]
+fn a_gemini_code_above_128_is_no_signal() {
+    Supervisor::over("exit 145").env("AGENT_MODEL", "gemini-x").run().assert_ended(145);
+}
+
+#[rstest]
 #[case::by_default("echo ready; exec sleep 60", Signal::TERM, 143)]
 #[case::interrupted("echo ready; exec sleep 60", Signal::INT, 130)]
 #[case::with_its_own_code("trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", Signal::TERM, 7)]

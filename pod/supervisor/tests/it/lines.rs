@@ -27,6 +27,13 @@ fn case_73_four_thousand_lines_on_standard_error_are_all_forwarded_without_a_dea
 }
 
 #[test]
+fn fix_0_8_1_standard_error_is_tagged_and_never_on_standard_output() {
+    let ended = Supervisor::over("echo error >&2; echo line").run();
+    ended.assert_ended(0);
+    assert_eq!((ended.printed(), ended.log.as_str()), (vec!["line".to_owned()], "[agent] error\n"));
+}
+
+#[test]
 fn what_the_agent_prints_last_is_not_lost_however_much_it_is() {
     let ended = Supervisor::over("seq 1 100000; seq 1 1000 >&2").run();
     ended.assert_ended(0);

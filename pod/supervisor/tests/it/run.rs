@@ -80,7 +80,8 @@ impl Supervisor {
         })
     }
 
-    fn run_at(mut self, at: impl Fn(&[u8], Pid)) -> Ended {
+    /// Runs it and calls `at` with each line that it prints.
+    pub fn run_at(mut self, at: impl Fn(&[u8], Pid)) -> Ended {
         let log = self.folder.path().join("log");
         let start = Instant::now();
         let mut child = self.command.stdout(Stdio::piped()).stderr(File::create(&log).unwrap()).spawn().unwrap();

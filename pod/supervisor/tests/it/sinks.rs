@@ -1,34 +1,24 @@
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
-use wiremock::{Mock, MockServer, ResponseTemplate, matchers::method};
+use wiremock::ResponseTemplate;
 
-use crate::run::Supervisor;
+use crate::{run::Supervisor, server::Server};
 
-struct Sink {
-    runtime: Runtime,
-    server: MockServer,
-}
+struct Sink(Server);
 
 impl Sink {
     fn that_answers(answer: ResponseTemplate) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let server = runtime.block_on(async {
-            let server = MockServer::start().await;
-            Mock::given(method("POST")).respond_with(answer).mount(&server).await;
-            server
-        });
-        Self { runtime, server }
+        Self(Server::that_answers(answer))
     }
 
     fn env(&self, supervisor: Supervisor) -> Supervisor {
-        let sinks = json!([{"type": "http", "url": self.server.uri()}]).to_string();
+        let sinks = json!([{"type": "http", "url": self.0.uri()}]).to_string();
         supervisor.env("AGENT_SINKS", &sinks).env("AGENT_NAME", "a").env("AGENT_SINK_RETRY_BASE_MS", "1")
     }
 
     fn events(&self) -> Vec<Value> {
-        let requests = self.runtime.block_on(self.server.received_requests()).unwrap();
+        let requests = self.0.requests();
         let bodies = requests.iter().map(|request| serde_json::from_slice::<Value>(&request.body).unwrap());
         bodies
             .inspect(|body| assert_eq!(body["source"], json!({"agent": "a"})))
@@ -76,6 +66,35 @@ fn case_74_a_line_that_is_an_envelope_is_printed_and_logged_and_not_sent() {
 }
 
 #[test]
+fn fix_0_6_2_lines_are_bare_on_standard_output_and_in_one_envelope_in_a_sink() {
+    let sink = Sink::that_answers(ResponseTemplate::new(200));
+    let ended = sink.env(Supervisor::over(r#"echo '{"event":{"source":1,"event":2}}'"#)).run();
+    ended.assert_ended(0);
+    assert_eq!(ended.printed(), [r#"{"event":{"source":1,"event":2}}"#]);
+    assert_eq!(sink.events()[1], json!({"event": {"source": 1, "event": 2}}));
+}
+
+#[test]
+fn a_file_sink_gets_an_envelope_a_line_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let absolute = folder.path().join("absolute");
+    let sinks = json!([{"type": "file", "path": "relative"}, {"type": "file", "path": absolute}]).to_string();
+    let supervisor = Supervisor::over("seq 1 50; exit 3").env("AGENT_NAME", "a").env("AGENT_SINKS", &sinks);
+    let ended = supervisor.env("WORKSPACE_DIR", folder.path().to_str().unwrap()).run();
+    ended.assert_ended(3);
+    let printed = ended.lines.iter().map(|line| {
+        let event: Value = serde_json::from_slice(line).unwrap();
+        json!({"source": {"agent": "a"}, "event": event})
+    });
+    let printed: Vec<_> = printed.collect();
+    for file in [absolute, folder.path().join("relative")] {
+        let text = fs::read_to_string(file).unwrap();
+        let written: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(written, printed);
+    }
+}
+
+#[test]
 fn case_75_a_sink_that_only_answers_500_leaves_the_run_as_it_is() {
     let sink = Sink::that_answers(ResponseTemplate::new(500));
     let ended = sink.env(Supervisor::over("echo 1; exit 3")).run();
@@ -85,10 +104,10 @@ fn case_75_a_sink_that_only_answers_500_leaves_the_run_as_it_is() {
 }
 
 #[test]
-fn at_the_deadline_a_sink_that_never_answers_costs_two_seconds() {
+fn at_the_deadline_a_sink_that_never_answers_costs_one_second() {
     let sink = Sink::that_answers(ResponseTemplate::new(200).set_delay(Duration::from_secs(60)));
     let ended = sink.env(Supervisor::over("exec sleep 60").deadline(2000)).run();
     ended.assert_ended(124);
-    ended.assert_took(4000, 20_000);
+    ended.assert_took(3000, 20_000);
     assert!(ended.log.contains("did not take the last 2 events in time"), "{}", ended.log);
 }

@@ -47,22 +47,3 @@ fn the_agent_has_nothing_on_standard_input_and_does_not_ignore_sigpipe_as_we_do(
     let ignored = u64::from_str_radix(&ended.printed()[1], 16).unwrap();
     assert_eq!(ignored & (1 << (13 - 1)), 0, "{ignored:x}");
 }
-
-#[test]
-fn a_conversation_that_cannot_be_saved_fails_the_run_before_it_starts() {
-    let supervisor = Supervisor::over("echo started")
-        .claude()
-        .env("AGENT_CONVERSATION_SOURCE", "http://store.invalid/")
-        .env("AGENT_CONVERSATION_PIN", "2a3b8c62-6d0c-4c3b-8f0c-0e9c4f2d9a11");
-    let ended = supervisor.run();
-    assert_eq!((ended.code, ended.lines.len()), (2, 1));
-    assert!(ended.last()["reason"].as_str().unwrap().contains("AGENT_CONVERSATION_SOURCE"));
-}
-
-#[test]
-fn watched_files_are_not_raised_yet_and_the_log_says_so() {
-    let ended = Supervisor::over("true").env("AGENT_WATCH", r#"[{"event":"e","path":"p"}]"#).run();
-    ended.assert_ended(0);
-    assert!(ended.log.contains("watched files (AGENT_WATCH)"), "{}", ended.log);
-    assert_eq!(ended.lines.len(), 2);
-}

@@ -1,13 +1,17 @@
 //! Runs that somebody asks to end.
 
+use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 use signalbox_testkit::{eventually, kubelet};
 use signalbox_types::{Agent, AgentStatus, Phase};
 
 use crate::{
     gate::{Act, Gate},
-    runs::{SERVICE, agent, agent_with, end, in_phase, jobs, jobs_created, launcher, patch, pod_of, world, world_with},
-    world::{LIMIT, World},
+    runs::{
+        SERVICE, agent, agent_with, end, in_phase, jobs, jobs_created, launcher, launcher_via, patch, pod_of, world,
+        world_with,
+    },
+    world::{LIMIT, Via, World},
 };
 
 fn request() -> Value {
@@ -26,14 +30,7 @@ async fn a_running_run_that_is_canceled_ends_with_what_it_has_printed_when_we_pl
     let world = world().await;
     let launcher = launcher(&world).await;
     let _watcher = world.watcher().await;
-    agent(&world, "run").await;
-    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
-    let pod = pod_of(&world, "run").await;
-    let node = kubelet::Node::start(world.namespace.plane()).await;
-    node.take(namespace, &pod).await;
-    kubelet::run_pod(&client, namespace, &pod).await;
-    node.set_log(namespace, &pod, "agent", "half of it\n");
-    in_phase(&world, "run", Phase::Running).await;
+    let (_node, _) = printed_half(&world).await;
     patch::<Agent>(&world, "run", request()).await;
     assert_eq!(canceled(&world, "run").await.output.as_deref(), Some("half of it\n"));
     eventually("the Job is gone", LIMIT, || async { jobs(&world).await.is_empty() }).await;
@@ -95,4 +92,53 @@ async fn a_launcher_killed_between_the_jobs_delete_and_the_status_leaves_a_run_t
     let _second = world.program(exe, SERVICE, "second", None).await;
     canceled(&world, "run").await;
     assert_eq!(jobs_created(&world).await, 1, "it is not started again");
+}
+
+#[tokio::test]
+async fn an_edit_between_the_jobs_delete_and_the_status_does_not_cost_the_run_its_output_when_we_play_the_kubelet() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    gate.rule(|asked| if asked.is("DELETE", "/agent-job-run") { Act::HoldAnswer } else { Act::Pass });
+    let _launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
+    let _watcher = world.watcher().await;
+    let (_node, _) = printed_half(&world).await;
+    patch::<Agent>(&world, "run", request()).await;
+    eventually("the Job is gone", LIMIT, || async { jobs(&world).await.is_empty() }).await;
+    patch::<Agent>(&world, "run", json!({"metadata": {"labels": {"edited": "yes"}}})).await;
+    gate.release();
+    assert_eq!(canceled(&world, "run").await.output.as_deref(), Some("half of it\n"));
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_it_is_being_canceled_keeps_its_own_end_when_we_play_the_kubelet() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    gate.rule(|asked| if asked.is("GET", "/log") { Act::HoldAnswer } else { Act::Pass });
+    let _launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
+    let _watcher = world.watcher().await;
+    let (_node, pod) = printed_half(&world).await;
+    patch::<Agent>(&world, "run", request()).await;
+    eventually("the log is asked for", LIMIT, || async { gate.count("GET", "/log") == 1 }).await;
+    kubelet::end_pod(&world.namespace.plane().client(), &world.namespace.name, &pod, 0).await;
+    let api = world.namespace.api::<Job>();
+    eventually("the Job is complete", LIMIT, || async {
+        api.get("agent-job-run").await.unwrap().status.is_some_and(|status| status.succeeded == Some(1))
+    })
+    .await;
+    gate.release();
+    let status = in_phase(&world, "run", Phase::Succeeded).await.status.unwrap();
+    assert_eq!((status.exit_code, status.failure_reason), (Some(0), None));
+}
+
+/// A run that has printed something and goes on, on a node that we play.
+async fn printed_half(world: &World) -> (kubelet::Node, String) {
+    agent(world, "run").await;
+    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
+    let pod = pod_of(world, "run").await;
+    let node = kubelet::Node::start(world.namespace.plane()).await;
+    node.take(namespace, &pod).await;
+    kubelet::run_pod(&client, namespace, &pod).await;
+    node.set_log(namespace, &pod, "agent", "half of it\n");
+    in_phase(world, "run", Phase::Running).await;
+    (node, pod)
 }

@@ -255,3 +255,17 @@ async fn what_the_cli_said_of_tokens_and_cost_is_kept_and_counted_when_we_play_t
         Some(30.0)
     );
 }
+
+#[tokio::test]
+async fn an_output_that_grows_when_it_is_stored_is_cut_so_that_it_fits_when_we_play_the_kubelet() {
+    let world = world().await;
+    let _services = (world.watcher().await, launcher(&world).await);
+    let (node, pod) = running_on_a_node(&world).await;
+    let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
+    // A control character takes six bytes in JSON: 262144 of them are more than etcd takes.
+    node.set_log(namespace, &pod, "agent", "\u{1}".repeat(300_000));
+    kubelet::end_pod(&client, namespace, &pod, 0).await;
+    let output = in_phase(&world, "run", Phase::Succeeded).await.status.unwrap().output.unwrap();
+    let kept = 1024 * 1024 / 6;
+    assert_eq!(output, format!("...[truncated {} bytes]...\n{}", 300_000 - kept, "\u{1}".repeat(kept)));
+}

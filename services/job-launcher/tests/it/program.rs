@@ -5,9 +5,17 @@ use std::process::{Command, Output};
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
 use rstest::rstest;
-use signalbox_types::{Phase, names};
+use signalbox_testkit::wait_for;
+use signalbox_types::{
+    Phase,
+    bus::{Change, HEADER_TRACEPARENT, change_subject},
+    names,
+};
 
-use crate::runs::{SERVICE, agent, in_phase, world};
+use crate::{
+    runs::{SERVICE, agent, in_phase, world},
+    world::LIMIT,
+};
 
 fn started(name: &str, value: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_job-launcher")).env(name, value).output().unwrap()
@@ -42,4 +50,33 @@ async fn with_traces_on_a_job_and_its_agent_carry_the_trace_of_their_start() {
     let containers = job.spec.unwrap().template.spec.unwrap().containers;
     let env = containers[0].env.iter().flatten().find(|variable| variable.name == "TRACEPARENT").unwrap();
     assert_eq!(env.value.as_ref(), Some(&trace));
+}
+
+#[tokio::test]
+async fn the_trace_that_a_change_came_with_is_the_trace_of_the_run() {
+    let world = world().await;
+    let traces = ["OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9"];
+    let exe = env!("CARGO_BIN_EXE_job-launcher");
+    let _launcher = world.program_with(exe, SERVICE, "first", None, &traces).await;
+    world.led_by(SERVICE, "first").await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert(HEADER_TRACEPARENT, format!("00-{trace}-00f067aa0ba902b7-01"));
+    let bus = world.bus().await;
+    let jobs = world.namespace.api::<Job>();
+    // The test is the watcher: it tells of an Agent again and again until its Job is there.
+    let told = async |name: &str| {
+        let change = Change::Applied(agent(&world, name).await).encode().unwrap();
+        wait_for("the Job", LIMIT, || async {
+            let message = bus.publish_with_headers(change_subject("agents"), headers.clone(), change.clone().into());
+            message.await.unwrap();
+            jobs.get_opt(&names::job_name(name)).await.unwrap().ok_or("none")
+        })
+        .await
+    };
+    // The first may be found by the launcher's first LIST, which comes without a trace.
+    told("first").await;
+    let job = told("run").await;
+    let held = &job.annotations()[names::ANNOTATION_TRACEPARENT];
+    assert_eq!(held.split('-').nth(1), Some(trace), "{held}");
 }

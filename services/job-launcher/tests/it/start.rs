@@ -7,6 +7,7 @@ use signalbox_testkit::{eventually, kubelet, wait_for};
 use signalbox_types::{
     Agent, Phase, Station,
     bus::{Change, change_subject},
+    names,
 };
 
 use crate::{
@@ -272,4 +273,35 @@ async fn case_45_a_recipe_and_station_edited_while_a_run_goes_on_leave_its_job_a
     end(&world, "run", 0).await;
     in_phase(&world, "run", Phase::Succeeded).await;
     assert_eq!(jobs_created(&world).await, 1);
+}
+
+#[tokio::test]
+async fn a_job_that_the_api_server_cannot_take_now_is_told_and_tried_again() {
+    let world = world().await;
+    let gate = Gate::before(world.namespace.plane()).await;
+    let broken = json!({"kind": "Status", "code": 500, "message": "failed calling webhook \"w\""}).to_string();
+    gate.rule(move |asked| if asked.is("POST", "/jobs") { Act::Answer(500, broken.clone()) } else { Act::Pass });
+    let _launcher = launcher_via(&world, Via { gate: Some(&gate), ..Via::default() }).await;
+    let _watcher = world.watcher().await;
+    agent(&world, "run").await;
+    kept_from_starting(&world, "run", "JobCreateFailed").await;
+    gate.rule(|_| Act::Pass);
+    in_phase(&world, "run", Phase::Running).await;
+    assert_eq!(jobs_created(&world).await, 1);
+}
+
+#[tokio::test]
+async fn a_claim_that_anybody_can_set_is_no_way_past_the_limit_of_a_station() {
+    let world = world_with(json!({"maxConcurrentRuns": 1})).await;
+    let _services = (world.watcher().await, launcher(&world).await);
+    agent(&world, "a").await;
+    in_phase(&world, "a", Phase::Running).await;
+    let claimed = json!({"metadata": {"finalizers": [names::FINALIZER_BATCH]}});
+    agent_with(&world, "b", claimed).await;
+    let status = in_phase(&world, "b", Phase::Failed).await.status.unwrap();
+    assert_eq!(status.failure_reason.as_deref(), Some("batch execution is disabled on this controller"));
+    assert_eq!(jobs_created(&world).await, 1);
+    world.namespace.api::<Agent>().delete("b", &Default::default()).await.unwrap();
+    let agents = world.namespace.api::<Agent>();
+    eventually("it goes", LIMIT, || async { agents.get_opt("b").await.unwrap().is_none() }).await;
 }

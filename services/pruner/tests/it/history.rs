@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn case_54_many_runs_that_ended_before_the_start_are_pruned_at_once_with_sixty_of_them() {
+async fn case_54_and_fix_0_10_5_many_runs_that_ended_before_the_start_are_pruned_at_once_with_sixty_of_them() {
     let world = World::new().await;
     station(&world, "station").await;
     ended(&world, "good", "station", Phase::Succeeded, 40).await;

@@ -32,6 +32,7 @@ const RESERVED: &[&str] = &[
     "AGENT_MODEL",
     "AGENT_NAME",
     "AGENT_PARAMETERS",
+    "AGENT_PERMISSION_MODE",
     "AGENT_REALTIME_IDLE_MS",
     "AGENT_REALTIME_MAX_PROMPTS",
     "AGENT_REALTIME_PLAN",
@@ -232,6 +233,8 @@ impl Env {
         self.set_json("AGENT_FILES", &json!(files));
         files.iter().for_each(|file| self.secret(&file.headers_secret, &file.headers_secret));
         self.set_json("AGENT_MCP_SERVERS", &json!(recipe.resources.mcp_servers));
+        // What it leaves behind under bypass it must take away before an auto run.
+        self.set("AGENT_PERMISSION_MODE", recipe.permission_mode.as_str());
     }
 
     /// Sets a variable of the platform's, safe from the kubelet's expansion.

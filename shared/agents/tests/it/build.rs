@@ -108,7 +108,7 @@ fn case_14_a_prompt_that_its_cli_could_not_be_started_with_is_refused(
 }
 
 #[test]
-fn case_15_and_fix_n136_a_prompt_that_starts_with_a_dash_is_data() {
+fn case_15_and_fix_136_a_prompt_that_starts_with_a_dash_is_data() {
     let mut objects = Objects::full();
     objects.definition.spec.prompt = "--help".to_owned();
     let command = objects.agent_container().command.unwrap();
@@ -132,7 +132,7 @@ fn case_16_an_empty_prompt_is_an_empty_argument() {
     "9223372010000"
 )]
 #[case::the_largest(Some(i64::MAX), 9_223_372_020, "9223372010000")]
-fn fix_n115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] seconds: i64, #[case] millis: &str) {
+fn fix_115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case] seconds: i64, #[case] millis: &str) {
     let mut objects = Objects::bare();
     objects.station.spec.deadline_minutes = minutes;
     assert_eq!(objects.build().unwrap().spec.unwrap().active_deadline_seconds, Some(seconds));
@@ -140,7 +140,7 @@ fn fix_n115_any_deadline_gives_a_valid_job(#[case] minutes: Option<i64>, #[case]
 }
 
 #[test]
-fn case_19_and_fix_n115_a_name_of_253_dotted_characters_gives_valid_names() {
+fn case_19_and_fix_115_a_name_of_253_dotted_characters_gives_valid_names() {
     let mut objects = Objects::bare();
     let name = format!("{}a", "a.".repeat(126));
     objects.agent.metadata.name = Some(name.clone());
@@ -195,7 +195,7 @@ fn an_agent_that_no_api_server_has_named_gives_no_job() {
 }
 
 #[test]
-fn fix_n114_a_misspelt_selector_reaches_the_supervisor_as_it_is() {
+fn fix_114_a_misspelt_selector_reaches_the_supervisor_as_it_is() {
     let objects = Objects::bare()
         .recipe("{model: exec, prompt: p, tool_config: {command: [echo]}, output: {select: [{event: tool_cal}]}}");
     assert_eq!(objects.agent_env().value("AGENT_SELECT"), r#"[{"event":"tool_cal"}]"#);

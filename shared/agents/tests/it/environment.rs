@@ -61,7 +61,10 @@ fn the_initializer_alone_gets_the_input_files_their_secrets_and_the_mcp_servers(
     let objects = Objects::full();
     let (agent, init) = (objects.agent_env(), objects.init_env());
     assert_eq!(init.0[..agent.0.len()], agent.0);
-    assert_eq!(init.names()[agent.0.len()..], ["AGENT_FILES", "FILES_AUTH", "AGENT_MCP_SERVERS"]);
+    assert_eq!(
+        init.names()[agent.0.len()..],
+        ["AGENT_FILES", "FILES_AUTH", "AGENT_MCP_SERVERS", "AGENT_PERMISSION_MODE"]
+    );
     assert_eq!(init.secret("FILES_AUTH"), Some("FILES_AUTH"));
 }
 
@@ -106,7 +109,7 @@ fn a_recipe_may_tune_the_supervisor(#[case] name: &str) {
 #[case("AGENT_SINKS")]
 #[case("HOME")]
 #[case("POD_NAME")]
-fn case_21_and_fix_n137_a_reserved_header_secret_is_blanked(#[case] name: &str) {
+fn case_21_and_fix_137_a_reserved_header_secret_is_blanked(#[case] name: &str) {
     let mcp_key = name.to_lowercase().replace('_', "-");
     let mut objects = exec("");
     let recipe = &mut objects.definition.spec;

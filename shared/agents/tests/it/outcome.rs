@@ -114,7 +114,7 @@ fn the_newest_pod_counts() {
 }
 
 fn ended(status: &str, code: Option<i32>, log: Option<&str>) -> Completion {
-    let pod = PodResult { container: AGENT, exit_code: code, out_of_memory: false };
+    let pod = PodResult { container: AGENT, exit_code: code, ran: true, out_of_memory: false };
     completion(Some(&job(status)), Some(pod), log.map(str::to_owned)).unwrap()
 }
 
@@ -202,7 +202,7 @@ fn case_37_an_agent_out_of_memory_has_code_137() {
 
 #[test]
 fn case_38_an_init_that_failed_gives_its_code_and_its_log() {
-    let pod = PodResult { container: INIT, exit_code: Some(128), out_of_memory: false };
+    let pod = PodResult { container: INIT, exit_code: Some(128), ran: true, out_of_memory: false };
     let completion = completion(Some(&job(BACKOFF)), Some(pod), Some("init log".to_owned()));
     assert_eq!(completion, Some(failure(128, "init log", BACKOFF_REASON)));
 }

@@ -30,7 +30,12 @@ const AGENT_PULL: &str = "{phase: Pending,
 const RUNNING: &str = "{phase: Running,
     initContainerStatuses: [{name: init, state: {terminated: {exitCode: 0, finishedAt: '2026-06-22T12:00:05Z'}}}],
     containerStatuses: [{name: side, state: {waiting: {reason: ImagePullBackOff}}}, {name: agent, state: {running: {}}}]}";
-const INIT_FAILED: &str = "{phase: Pending, initContainerStatuses: [{name: init, state: {terminated: {exitCode: 2}}}]}";
+const INIT_FAILED: &str = "{phase: Pending,
+    initContainerStatuses: [{name: init, state: {terminated: {exitCode: 2, startedAt: '2026-06-22T12:00:00Z'}}}]}";
+const NOT_A_PROGRAM: &str = "{phase: Failed,
+    initContainerStatuses: [{name: init, state: {terminated: {exitCode: 128, reason: StartError}}}]}";
+const ENDED: &str = "{phase: Succeeded, containerStatuses: [{name: agent,
+    state: {terminated: {exitCode: 0, startedAt: '2026-06-22T12:00:00Z'}}}]}";
 
 #[rstest]
 #[case::no_status("null", Start::Starting { since: None })]
@@ -41,7 +46,9 @@ const INIT_FAILED: &str = "{phase: Pending, initContainerStatuses: [{name: init,
 #[case::its_initializer_works(PREPARING, Start::Started)]
 #[case::its_initializer_failed(INIT_FAILED, Start::Started)]
 #[case::a_sidecar_that_waits_keeps_no_agent_from_starting(RUNNING, Start::Started)]
-#[case::ended("{phase: Failed}", Start::Started)]
+#[case::ended(ENDED, Start::Started)]
+#[case::rejected_by_its_node("{phase: Failed}", Start::Starting { since: None })]
+#[case::its_initializer_could_not_be_started(NOT_A_PROGRAM, Start::Starting { since: None })]
 fn a_pod_tells_how_far_its_start_has_come(#[case] status: &str, #[case] expected: Start) {
     assert_eq!(start(&pod(status)), expected);
 }
@@ -65,7 +72,7 @@ fn the_newest_warning_tells() {
             eventTime: '2026-06-22T12:00:01.000000Z', series: {count: 4, lastObservedTime: '2026-06-22T12:00:09.000000Z'}},
           {metadata: {}, involvedObject: {}, type: Normal, reason: Pulled, message: new, lastTimestamp: '2026-06-22T12:01:00Z'}]",
     );
-    assert_eq!(told_by(&all), Some(Obstacle::new("FailedMount", "configmap \"c\" not found")));
+    assert_eq!(told_by(&all, true), Some(Obstacle::new("FailedMount", "configmap \"c\" not found")));
 }
 
 #[rstest]
@@ -82,10 +89,17 @@ fn a_warning_has_a_reason_that_a_condition_may_have(#[case] event: &str, #[case]
         message: Some(message.into()),
         ..Event::default()
     };
-    assert_eq!(told_by(&[event]), Some(Obstacle::new(reason, message)));
+    assert_eq!(told_by(&[event], false), Some(Obstacle::new(reason, message)));
+}
+
+#[test]
+fn what_kept_the_nodes_from_a_pod_is_over_once_one_has_taken_it() {
+    let all = events("[{metadata: {}, involvedObject: {}, type: Warning, reason: FailedScheduling, message: m}]");
+    assert_eq!(told_by(&all, true), None);
+    assert_eq!(told_by(&all, false), Some(Obstacle::new("Unschedulable", "m")));
 }
 
 #[test]
 fn no_warning_tells_nothing() {
-    assert_eq!(told_by(&[]), None);
+    assert_eq!(told_by(&[], true), None);
 }

@@ -177,21 +177,82 @@ async fn lines_are_selected_and_events_of_our_own_are_not() {
 
 #[rstest]
 #[case::not_json("AGENT_SINKS", "{", "AGENT_SINKS is no JSON list")]
-#[case::file("AGENT_SINKS", r#"[{"type":"file","path":"/x"}]"#, "sinks of type file are not supported")]
+#[case::file_without_path("AGENT_SINKS", r#"[{"type":"file"}]"#, "a file sink has no path")]
+#[case::file_in_no_folder("AGENT_SINKS", r#"[{"type":"file","path":"/no/such/x"}]"#, "file sink failed: /no/such/x")]
+#[case::file_that_is_none("AGENT_SINKS", r#"[{"type":"file","path":"/dev/null"}]"#, "not a regular file")]
 #[case::no_address("AGENT_SINKS", r#"[{"type":"http","url":"s3cret"}]"#, "neither http nor https")]
 #[case::other_scheme("AGENT_NOTIFY_URL", "ftp://s3cret/", "neither http nor https")]
 #[case::no_headers(
     "AGENT_SINKS",
-    r#"[{"type":"http","url":"http://h/?s3cret","headers_secret":"absent"}]"#,
-    "http sink http://h/: the variable absent with its headers is not set"
+    r#"[{"type":"http","url":"http://127.0.0.1:1/?s3cret","headers_secret":"absent"}]"#,
+    "http sink http://127.0.0.1:1/: the variable absent with its headers is not set"
 )]
 #[case::misspelt("AGENT_SELECT", r#"[{"event":"tool-call"}]"#, "no event is called \"tool-call\"")]
 #[tokio::test]
 async fn what_cannot_be_used_costs_one_log_line(#[case] name: &str, #[case] value: &str, #[case] expected: &str) {
     let (log, _guard) = Log::catch();
-    output(&[(name, value)]).finish(BOUND).await;
+    let output = output(&[(name, value)]);
+    output.line(b"1", None).await;
+    output.line(b"2", None).await;
+    output.finish(BOUND).await;
     let text = log.text();
     assert!(text.matches(expected).count() == 1 && !text.contains("s3cret"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_sink_is_appended_to_and_follows_a_file_that_is_moved_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, moved) = (folder.path().join("events"), folder.path().join("moved"));
+    std::fs::write(&file, "before\n").unwrap();
+    let sinks = json!([{"type": "file", "path": "events"}]).to_string();
+    let variables = [("AGENT_SINKS", sinks.as_str()), ("WORKSPACE_DIR", folder.path().to_str().unwrap())];
+    for line in ["1", "plain"] {
+        let output = output(&variables);
+        output.line(line.as_bytes(), None).await;
+        output.finish(BOUND).await;
+    }
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "before\n{\"source\":{},\"event\":1}\n{\"source\":{},\"event\":\"plain\"}\n"
+    );
+    let output = output(&variables);
+    std::fs::rename(&file, moved).unwrap();
+    output.line(b"2", None).await;
+    output.finish(BOUND).await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"source\":{},\"event\":2}\n");
+}
+
+#[tokio::test]
+async fn a_file_sink_goes_through_no_link_and_waits_for_no_pipe() {
+    let (log, _guard) = Log::catch();
+    let folder = tempfile::tempdir().unwrap();
+    let (target, link, pipe) = (folder.path().join("target"), folder.path().join("link"), folder.path().join("pipe"));
+    std::fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, fifo, mode, 0).unwrap();
+    let sinks = json!([{"type": "file", "path": link}, {"type": "file", "path": pipe}]).to_string();
+    let output = output(&[("AGENT_SINKS", &sinks)]);
+    output.line(b"1", None).await;
+    output.finish(BOUND).await;
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
+    assert_eq!(log.text().matches("file sink failed: ").count(), 2, "{}", log.text());
+}
+
+#[rstest]
+#[case::of_the_run("", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+#[case::the_recipe_s_own_wins("traceparent: mine", "mine")]
+#[tokio::test]
+async fn the_trace_of_the_run_goes_with_each_event(#[case] block: &str, #[case] expected: &str) {
+    let server = server([(ResponseTemplate::new(200), 99)]).await;
+    let sinks = json!([{"type": "http", "url": server.uri(), "headers_secret": "sink-auth"}]).to_string();
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let output = output(&[("AGENT_SINKS", &sinks), ("sink-auth", block), ("TRACEPARENT", trace)]);
+    output.line(b"1", None).await;
+    output.finish(BOUND).await;
+    let requests = server.received_requests().await.unwrap();
+    let sent: Vec<_> = requests[0].headers.get_all("traceparent").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!((requests.len(), sent), (1, vec![expected]));
 }
 
 #[rstest]

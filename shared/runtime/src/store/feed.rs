@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     bus::{Bus, BusError},
+    health::Failing,
     list::{self, Only},
     metrics::Metrics,
     scope::Scope,
@@ -40,6 +41,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const FILL_CONCURRENCY: usize = 8;
 /// Between attempts to list a namespace that refuses it.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(15);
+/// Own listings in a row that may fail before the service counts as unhealthy.
+const TOLERATED: u32 = 2;
 /// Between own listings that trouble on the bus asks for.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
 
@@ -86,6 +89,9 @@ pub struct Feed<K: Watched> {
     bus: Bus,
     metrics: FeedMetrics,
     assembly: Assembly,
+    failing: Failing,
+    /// Own listings in a row that failed.
+    failures: u32,
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     own: Option<BoxFuture<'static, Option<Listing>>>,
     /// The scope without the namespaces that have refused their first LIST. Nothing is decided about an object of those:
@@ -98,10 +104,21 @@ pub struct Feed<K: Watched> {
 
 impl<K: Watched> Feed<K> {
     /// A feed that has not begun.
-    pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics) -> Self {
-        let (assembly, settling, serving) = (Assembly::default(), FuturesUnordered::new(), kind.inner.scope.clone());
-        let silent_at = silence_from_now();
-        Self { kind, bus, metrics, assembly, settling, own: None, serving, reopening: None, silent_at }
+    pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics, failing: Failing) -> Self {
+        let serving = kind.inner.scope.clone();
+        Self {
+            kind,
+            bus,
+            metrics,
+            assembly: Assembly::default(),
+            failing,
+            failures: 0,
+            settling: FuturesUnordered::new(),
+            own: None,
+            serving,
+            reopening: None,
+            silent_at: silence_from_now(),
+        }
     }
 
     /// Subscribes, LISTs, calls `ready`, and then keeps the kind true until it is dropped. The order matters: what
@@ -113,6 +130,7 @@ impl<K: Watched> Feed<K> {
         trouble.mark_unchanged();
         let closed = fill(&self.kind).await;
         self.serve_without(closed);
+        self.failing.set(K::KIND, false);
         ready();
         loop {
             tokio::select! {
@@ -159,7 +177,7 @@ impl<K: Watched> Feed<K> {
             // Of a namespace that the watcher does not list the bus is silent.
             if self.serving.is_within(&listing.scope) {
                 self.silent_at = silence_from_now();
-                self.metrics.listed(K::KIND, Source::Bus);
+                self.listed(Source::Bus);
             }
             self.settle(listing);
         }
@@ -177,11 +195,21 @@ impl<K: Watched> Feed<K> {
         match listing {
             Some(listing) => {
                 self.assembly.note(listing.version);
-                self.metrics.listed(K::KIND, Source::Own);
+                self.listed(Source::Own);
                 self.settle(listing);
             }
-            None => self.silent_at = self.silent_at.min(Instant::now() + RETRY),
+            None => {
+                self.failures += 1;
+                self.failing.set(K::KIND, self.failures > TOLERATED);
+                self.silent_at = self.silent_at.min(Instant::now() + RETRY);
+            }
         }
+    }
+
+    fn listed(&mut self, source: Source) {
+        self.failures = 0;
+        self.failing.set(K::KIND, false);
+        self.metrics.listed(K::KIND, source);
     }
 
     fn settle(&mut self, mut listing: Listing) {

@@ -1,9 +1,10 @@
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use signalbox_types::Watched;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{Feed, FeedMetrics, Kind, Notice};
-use crate::{bus::BusError, service::Service};
+use crate::{bus::BusError, health::Failing, service::Service};
 
 /// What a Store tells of one kind.
 pub type Told<K> = mpsc::UnboundedReceiver<Notice<K>>;
@@ -12,6 +13,7 @@ pub type Told<K> = mpsc::UnboundedReceiver<Notice<K>>;
 pub struct Feeds<'a> {
     service: &'a Service,
     metrics: FeedMetrics,
+    failing: Failing,
     runs: Vec<BoxFuture<'static, Result<(), BusError>>>,
     filled_tx: mpsc::UnboundedSender<()>,
     filled: mpsc::UnboundedReceiver<()>,
@@ -21,13 +23,16 @@ impl<'a> Feeds<'a> {
     /// None yet.
     pub fn new(service: &'a Service, metrics: FeedMetrics) -> Self {
         let (filled_tx, filled) = mpsc::unbounded_channel();
-        Self { service, metrics, runs: Vec::new(), filled_tx, filled }
+        let failing = Failing::new(service.health.clone());
+        Self { service, metrics, failing, runs: Vec::new(), filled_tx, filled }
     }
 
     /// Adds a kind; it is empty until the feeds run.
     pub fn hold<K: Watched>(&mut self) -> (Kind<K>, Told<K>) {
         let (kind, told) = Kind::new(self.service.clients.reader.clone(), self.service.scope.clone());
-        let feed = Feed::new(kind.clone(), self.service.bus.clone(), self.metrics.clone());
+        // Until it is listed a leader is not ready: it does not act on half a picture.
+        self.failing.set(K::KIND, true);
+        let feed = Feed::new(kind.clone(), self.service.bus.clone(), self.metrics.clone(), self.failing.clone());
         let filled = self.filled_tx.clone();
         let run = feed.run(move || {
             // Nobody waits once the term is over.
@@ -37,24 +42,23 @@ impl<'a> Feeds<'a> {
         (kind, told)
     }
 
-    /// Feeds all kinds for as long as it is polled, and runs `then` once each has had its first LIST. Until then a
-    /// leader is not ready: it does not act on half a picture.
-    pub async fn run(mut self, then: impl Future<Output = ()>) -> Result<(), BusError> {
+    /// Feeds all kinds for as long as it is polled, and runs `then` once each has had its first LIST. A term that has
+    /// `ended` before that ends this too.
+    pub async fn run(mut self, ended: CancellationToken, then: impl Future<Output = ()>) -> Result<(), BusError> {
         let kinds = self.runs.len();
-        let health = &self.service.health;
-        health.set_reconcile_healthy(false);
         let work = async {
-            for _ in 0..kinds {
-                self.filled.recv().await;
+            let filled = async {
+                for _ in 0..kinds {
+                    self.filled.recv().await;
+                }
+            };
+            if ended.run_until_cancelled(filled).await.is_some() {
+                then.await;
             }
-            health.set_reconcile_healthy(true);
-            then.await;
         };
-        let result = tokio::select! {
+        tokio::select! {
             fed = try_join_all(self.runs) => fed.map(|_| ()),
             () = work => Ok(()),
-        };
-        health.set_reconcile_healthy(true);
-        result
+        }
     }
 }

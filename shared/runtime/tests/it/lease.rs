@@ -415,7 +415,7 @@ async fn leader_for_case_68() {
 }
 
 #[tokio::test]
-async fn case_69_a_leader_steps_down_when_the_api_is_away_for_a_tick_and_may_lead_again() {
+async fn case_69_and_fix_19_a_leader_steps_down_when_the_api_is_away_for_a_tick_and_may_lead_again() {
     let namespace = Namespace::fresh().await;
     let proxy = Proxy::to(namespace.plane().address()).await;
     let replica = Replica::start(writer_through(&proxy, &namespace).await, &namespace);

@@ -55,7 +55,7 @@ fn a_misspelt_permission_mode_is_auto_and_never_bypass() {
 #[case("-m")]
 #[case("")]
 #[case("-- resume")]
-fn case_15_16_and_fix_n136_a_prompt_is_data_after_the_dashes(
+fn case_15_16_and_fix_136_a_prompt_is_data_after_the_dashes(
     #[case] prompt: &str,
     #[values("claude-opus-5-5", "gpt-5.5", "opencode/a/b")] model: &str,
     #[values("{}", "resources: {conversation: {id: a}}")] recipe: &str,
@@ -69,7 +69,7 @@ fn case_15_16_and_fix_n136_a_prompt_is_data_after_the_dashes(
 #[case("--help")]
 #[case("-")]
 #[case("")]
-fn fix_n136_a_prompt_of_gemini_is_in_one_word_with_its_option(#[case] prompt: &str) {
+fn fix_136_a_prompt_of_gemini_is_in_one_word_with_its_option(#[case] prompt: &str) {
     let argv = run("gemini-3.1-flash-lite", prompt, "resources: {conversation: {id: a}}").unwrap();
     assert_eq!(argv[1], format!("--prompt={prompt}"));
     assert!(!argv[2..].iter().any(|word| word == prompt));
