@@ -172,14 +172,14 @@ async fn a_namespace_that_refuses_keeps_no_other_from_being_served_and_is_served
     let _watcher = a.watcher().await;
     launcher.works().await;
     in_phase(&a, "run", Phase::Running).await;
-    // Told of, and left alone: what stands beside it is not known.
-    let later = agent(&b, "later").await;
-    assert_eq!(get(&b, "later").await.uid(), later.uid());
+    // Told of, and left alone: what stands beside it is not known. The younger one by its name, if not by its time.
+    let second = agent(&b, "second").await;
+    assert_eq!(get(&b, "second").await.uid(), second.uid());
     assert!(gate.asked().iter().all(|asked| !asked.path.ends_with("/agents/run") || asked.path.contains(&a.home)));
     gate.release();
     in_phase(&b, "run", Phase::Running).await;
     let request = requested(&b, "a Job", |event| describe(event) == "create jobs" && event.code == 201).await;
     assert_eq!(request.name, "agent-job-run");
     assert_eq!(jobs(&b).await, ["agent-job-run"], "its limit holds from the first");
-    assert_eq!(get(&b, "later").await.phase(), Phase::Pending);
+    assert_eq!(get(&b, "second").await.phase(), Phase::Pending);
 }
