@@ -76,7 +76,8 @@ async fn a_job_create_without_an_answer_makes_no_second_job() {
 }
 
 #[tokio::test]
-async fn case_30_and_fix_125_a_running_run_without_a_job_name_is_followed_by_the_derived_one_when_we_play_the_kubelet() {
+async fn case_30_and_fix_125_a_running_run_without_a_job_name_is_followed_by_the_derived_one_when_we_play_the_kubelet()
+{
     let world = world().await;
     let _services = (world.watcher().await, launcher(&world).await);
     agent(&world, "run").await;
