@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use signalbox_runtime::write::{WriteError, Writer};
 use signalbox_types::{Agent, ObjectId, names};
 
-use crate::{metrics::RunMetrics, world::World};
+use crate::{
+    metrics::RunMetrics,
+    world::{World, namespace_of},
+};
 
 /// Why a reconcile stopped. It is tried again; nothing is lost by it.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +46,7 @@ impl Apply {
     /// (case 24).
     pub(crate) async fn create_job(&self, agent: &Agent, job: &Job) -> Result<bool, Error> {
         let question = self.world.jobs.ask();
-        let (api, params) = (self.writer.api(), PostParams::default());
+        let (api, params) = (self.writer.api(&namespace_of(job)), PostParams::default());
         match self.writer.send("Job create", api.create(&params, job)).await {
             Ok(created) => {
                 question.answer(created);
@@ -64,7 +67,8 @@ impl Apply {
     /// Asks the API server whether it would take the Job, without creating it.
     pub(crate) async fn try_job(&self, job: &Job) -> Result<(), Error> {
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        match self.writer.send("Job dry run", self.writer.api().create(&params, job)).await {
+        let api = self.writer.api(&namespace_of(job));
+        match self.writer.send("Job dry run", api.create(&params, job)).await {
             // The name is taken: that says nothing against the Job, and the real create looks whose it is.
             Err(error) if error.code() == Some(409) => Ok(()),
             other => Ok(other.map(|_| ())?),
@@ -75,8 +79,8 @@ impl Apply {
     pub(crate) async fn patch_status(&self, agent: &Agent, status: Value) -> Result<(), Error> {
         let body = json!({ "metadata": { "resourceVersion": agent.resource_version() }, "status": status });
         let (name, params, patch) = (agent.name_any(), PatchParams::default(), Patch::Merge(body));
-        let api = self.writer.api();
-        self.patched("status patch", &name, api.patch_status(&name, &params, &patch)).await?;
+        let api = self.writer.api(&namespace_of(agent));
+        self.patched("status patch", agent, api.patch_status(&name, &params, &patch)).await?;
         self.metrics.status_patches.inc();
         Ok(())
     }
@@ -87,13 +91,14 @@ impl Apply {
         let preconditions = Preconditions { uid: job.uid(), resource_version: job.resource_version() };
         // Said outright: what the API server would do for a Job by default is to leave its pods running.
         let params = DeleteParams::background().preconditions(preconditions);
-        let (name, api) = (job.name_any(), self.writer.api::<Job>());
+        let (namespace, name) = (namespace_of(job), job.name_any());
+        let api = self.writer.api::<Job>(&namespace);
         let question = self.world.jobs.ask();
         match self.writer.send("Job delete", api.delete(&name, &params)).await {
-            Ok(_) => question.absent(&name),
-            Err(error) if error.code() == Some(404) => question.absent(&name),
+            Ok(_) => question.absent(&namespace, &name),
+            Err(error) if error.code() == Some(404) => question.absent(&namespace, &name),
             Err(error) => {
-                self.writer.look_again(&self.world.jobs, &name).await;
+                self.writer.look_again(&self.world.jobs, &namespace, &name).await;
                 return Err(error.into());
             }
         }
@@ -111,7 +116,8 @@ impl Apply {
         let others: Vec<_> = agent.finalizers().iter().filter(|held| *held != names::FINALIZER_BATCH).collect();
         let body = json!({ "metadata": { "resourceVersion": agent.resource_version(), "finalizers": others } });
         let (name, params, patch) = (agent.name_any(), PatchParams::default(), Patch::Merge(body));
-        self.patched("claim release", &name, self.writer.api().patch(&name, &params, &patch)).await?;
+        let api = self.writer.api(&namespace_of(agent));
+        self.patched("claim release", agent, api.patch(&name, &params, &patch)).await?;
         let status = agent.status.as_ref();
         let batch = status.and_then(|status| status.batch_id.as_deref()).unwrap_or_default();
         tracing::warn!(agent = name, batch, "claim released: what is left at the provider has to be removed by hand");
@@ -122,16 +128,19 @@ impl Apply {
     async fn patched(
         &self,
         what: &'static str,
-        name: &str,
+        agent: &Agent,
         patch: impl Future<Output = Result<Agent, kube::Error>>,
     ) -> Result<(), Error> {
+        let (namespace, name) = (namespace_of(agent), agent.name_any());
         let question = self.world.agents.ask();
         match self.writer.send(what, patch).await {
             // Kubernetes removes an object with its last finalizer: what is answered then is how it was last.
-            Ok(patched) if patched.is_terminating() && patched.finalizers().is_empty() => question.absent(name),
+            Ok(patched) if patched.is_terminating() && patched.finalizers().is_empty() => {
+                question.absent(&namespace, &name)
+            }
             Ok(patched) => question.answer(patched),
             Err(error) => {
-                self.writer.look_again(&self.world.agents, name).await;
+                self.writer.look_again(&self.world.agents, &namespace, &name).await;
                 return Err(error.into());
             }
         }

@@ -15,7 +15,7 @@ use crate::{
     metrics::FailureKind,
     plan,
     reconcile::Launcher,
-    world::{is_owned_by, job_name},
+    world::{is_owned_by, job_name, namespace_of},
 };
 
 /// Edits of an Agent that may come between two writes of its end.
@@ -24,14 +24,14 @@ const MAX_EDITS: usize = 3;
 impl Launcher {
     /// Ends the run of an Agent that bears the annotation. Looked at live: the request may have been taken back.
     pub(crate) async fn cancel(&self, seen: &Agent) -> Result<Action, Error> {
-        let live = self.world.agents.live(&seen.name_any()).await.map_err(|error| Error::Read("Agent", error))?;
+        let live = self.world.look_live(seen).await.map_err(|error| Error::Read("Agent", error))?;
         let Some(live) = live.filter(|live| plan::is_cancelable(seen, live)) else { return Ok(Action::await_change()) };
         // A create whose outcome is unknown may still be carried out: a run that is said to be canceled must not start.
         if self.world.is_reserved(&live.uid().unwrap_or_default()) {
             return Ok(Action::requeue(plan::NEXT_LOOK));
         }
         let name = job_name(&live);
-        let job = self.world.jobs.live(&name).await.map_err(|error| Error::Read("Job", error))?;
+        let job = self.world.jobs.live(&namespace_of(&live), &name).await.map_err(|error| Error::Read("Job", error))?;
         match job.filter(|job| is_owned_by(job, &live)) {
             Some(job) if live.phase() == Phase::Running => self.cancel_job(&live, &job).await?,
             // Its create was seen, its status was not written: it runs, and is canceled as one that does.
@@ -85,7 +85,7 @@ impl Launcher {
                 Err(Error::Write(error)) if error.code() == Some(409) => {}
                 other => return other,
             }
-            let live = self.world.agents.live(&agent.name_any()).await.map_err(|error| Error::Read("Agent", error))?;
+            let live = self.world.look_live(&agent).await.map_err(|error| Error::Read("Agent", error))?;
             let same =
                 |live: &Agent| live.uid() == agent.uid() && live.phase() == Phase::Running && !live.is_terminating();
             match live.filter(same) {
@@ -103,7 +103,7 @@ impl Launcher {
         if self.world.owns_job(agent, &name).await.map_err(|error| Error::Read("Job", error))? {
             return Ok(());
         }
-        let station = self.world.stations.get(&agent.spec.station_ref);
+        let station = self.world.station_of(agent);
         let limit = station.and_then(|station| station.spec.start_timeout_minutes());
         let taken_away = plan::taken_away(agent, limit, now());
         let (completion, kind) = taken_away.unwrap_or_else(|| (outcome::lost_job(), FailureKind::JobFailed));

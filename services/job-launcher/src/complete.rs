@@ -17,7 +17,7 @@ use crate::{
     metrics::FailureKind,
     plan,
     reconcile::Launcher,
-    world::is_owned_by,
+    world::{is_owned_by, namespace_of},
 };
 
 /// How long after its Job's end a log that cannot be read now is asked for again. A kubelet that restarts is back by
@@ -58,14 +58,16 @@ impl Launcher {
     /// Asks live for the pods of a Job; they are in the Store then.
     pub(crate) async fn look_at_pods(&self, job: &Job) -> Result<(), Error> {
         let labels = format!("{}={}", names::LABEL_JOB_NAME, job.name_any());
-        let listed = self.world.pods.live_list(Only::Labels(&labels), |pod| is_owned_by(pod, job)).await;
+        let (namespace, labels) = (namespace_of(job), Only::Labels(&labels));
+        let listed = self.world.pods.live_list(&namespace, labels, |pod| is_owned_by(pod, job)).await;
         listed.map_err(|error| Error::Read("Pods of the Job", error))
     }
 
     /// What a run has printed so far; nothing where it cannot be read now.
     pub(crate) async fn log_so_far(&self, job: &Job, pod: &Pod) -> Option<RunLog> {
         let container = outcome::pod_result(pod).container;
-        match log::read(&self.world.pods.api(), &pod.name_any(), container, &self.reading(job)).await {
+        let pods = self.world.pods.api(&namespace_of(pod));
+        match log::read(&pods, &pod.name_any(), container, &self.reading(job)).await {
             Log::Read(log) => Some(log),
             Log::Gone | Log::Failed(_) => None,
         }
@@ -79,7 +81,8 @@ impl Launcher {
     }
 
     async fn read_log(&self, job: &Job, pod: &Pod, result: PodResult) -> Result<Option<RunLog>, Error> {
-        match log::read(&self.world.pods.api(), &pod.name_any(), result.container, &self.reading(job)).await {
+        let pods = self.world.pods.api(&namespace_of(pod));
+        match log::read(&pods, &pod.name_any(), result.container, &self.reading(job)).await {
             Log::Read(log) => Ok(Some(log)),
             Log::Gone => Ok(None),
             Log::Failed(error) => {

@@ -13,6 +13,7 @@ use crate::{
     plan::{self, Failure},
     reconcile::Launcher,
     reservations::Reservation,
+    world::namespace_of,
 };
 
 /// Victims that one admission may delete: more than one only where a Station's limit was lowered under Replace.
@@ -22,14 +23,15 @@ impl Launcher {
     /// Looks at a Pending Agent live and starts it if it is valid and there is room.
     pub(crate) async fn launch(&self, seen: &Agent) -> Result<(), Error> {
         let read = |what| move |error| Error::Read(what, error);
-        let live = self.world.agents.live(&seen.name_any()).await.map_err(read("Agent"))?;
+        let live = self.world.look_live(seen).await.map_err(read("Agent"))?;
         let Some(live) = live.filter(|live| plan::is_startable(seen, Some(live))) else { return Ok(()) };
-        let station = self.world.stations.live(&live.spec.station_ref).await.map_err(read("Station"))?;
+        let namespace = namespace_of(&live);
+        let station = self.world.stations.live(&namespace, &live.spec.station_ref).await.map_err(read("Station"))?;
         let definition = match &station {
             None => None,
             Some(station) => {
                 let name = &station.spec.agent_def_ref;
-                self.world.definitions.live(name).await.map_err(read("AgentDefinition"))?
+                self.world.definitions.live(&namespace, name).await.map_err(read("AgentDefinition"))?
             }
         };
         let options = JobOptions { agent_image: self.args.agent_image.clone(), traceparent: telemetry::traceparent() };
@@ -46,7 +48,7 @@ impl Launcher {
 
     /// T4 after a crash between the Job's create and the status: the Job is there and the Agent's.
     pub(crate) async fn adopt(&self, seen: &Agent) -> Result<(), Error> {
-        let live = self.world.agents.live(&seen.name_any()).await.map_err(|error| Error::Read("Agent", error))?;
+        let live = self.world.look_live(seen).await.map_err(|error| Error::Read("Agent", error))?;
         let Some(live) = live.filter(|live| plan::is_startable(seen, Some(live))) else { return Ok(()) };
         let name = names::job_name(&live.name_any());
         self.apply.adopt_job(&live, &name).await?;
@@ -73,9 +75,10 @@ impl Launcher {
     /// T5. The victim is chosen on a live LIST, and deleted only once the API server has said that it would take the
     /// new Job. A victim that was gone already frees nothing: it is counted again.
     async fn replace(&self, live: &Agent, station: &Station, job: &Job) -> Result<(), Error> {
-        let name = station.name_any();
+        let (namespace, name) = (namespace_of(station), station.name_any());
         let fields = format!("spec.stationRef={name}");
-        let listed = self.world.agents.live_list(Only::Fields(&fields), |agent| agent.spec.station_ref == name).await;
+        let is_of_station = |agent: &Agent| agent.spec.station_ref == name;
+        let listed = self.world.agents.live_list(&namespace, Only::Fields(&fields), is_of_station).await;
         listed.map_err(|error| Error::Read("Agents of the Station", error))?;
         let mut tried = false;
         for _ in 0..MAX_VICTIMS {
@@ -88,7 +91,7 @@ impl Launcher {
                 return self.refused(live, error).await;
             }
             tried = true;
-            let doomed = self.world.agents.get(&victim.name);
+            let doomed = self.world.agents.get(&victim.namespace, &victim.name);
             if self.apply.delete_agent(&victim).await? {
                 self.apply.metrics.failed(FailureKind::Preempted);
                 doomed.iter().for_each(|doomed| self.told.preempted(doomed, live));

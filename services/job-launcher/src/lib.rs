@@ -25,7 +25,6 @@ mod world;
 use std::sync::Arc;
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use kube::Api;
 use signalbox_runtime::{
     control,
     lease::Term,
@@ -65,11 +64,10 @@ async fn work(service: Service, args: Args, metrics: RunMetrics, feed_metrics: F
     let world = Arc::new(World::new(agents, stations, definitions, jobs, pods));
     let (queue, queued) = mpsc::unbounded_channel();
     let triggers = Triggers::new(world.clone(), queue);
-    let writer = Writer::new(service.clients.writer.clone(), &service.namespace, term.clone());
+    let writer = Writer::new(service.clients.writer.clone(), term.clone());
     let apply = Apply::new(writer, world.clone(), metrics);
-    let events = Api::namespaced(service.clients.reader.clone(), &service.namespace);
     let told = Told::new(Recorder::new(service.clients.writer.clone(), service.name, &service.identity));
-    let launcher = Arc::new(Launcher { world, apply, events, told, args });
+    let launcher = Arc::new(Launcher { world, apply, reader: service.clients.reader.clone(), told, args });
     let loops = control::run(launcher, reader, queued, service.metrics.clone(), term.token());
     tokio::select! {
         fed = feeds.run(term.token(), loops) => {

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::{Api, ResourceExt, runtime::controller::Action};
+use kube::{Client, ResourceExt, runtime::controller::Action};
 use signalbox_runtime::{control::Reconcile, telemetry};
 use signalbox_types::Agent;
 use tracing::Instrument;
@@ -18,7 +17,8 @@ use crate::{
 pub(crate) struct Launcher {
     pub(crate) world: Arc<World>,
     pub(crate) apply: Apply,
-    pub(crate) events: Api<Event>,
+    /// For what no Store holds: Events.
+    pub(crate) reader: Client,
     pub(crate) told: Told,
     pub(crate) args: Args,
 }
@@ -28,7 +28,7 @@ impl Reconcile for Launcher {
     type Error = Error;
 
     async fn reconcile(&self, agent: Arc<Agent>) -> Result<Action, Error> {
-        let span = tracing::info_span!("reconcile", agent = agent.name_any());
+        let span = tracing::info_span!("reconcile", namespace = agent.namespace(), agent = agent.name_any());
         // One trace a run: the one that its change came with, or its Job bears. Else it begins here.
         if let Some(trace) = self.world.trace_of(&agent) {
             telemetry::continue_trace(&span, &trace);

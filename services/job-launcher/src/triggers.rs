@@ -11,7 +11,7 @@ use signalbox_runtime::{
 };
 use signalbox_types::{Agent, AgentDefinition, ConcurrencyPolicy, Phase, Station, Watched};
 
-use crate::world::World;
+use crate::world::{World, namespace_of};
 
 /// Waiting Agents of a limited Station that are looked at when a slot may be free, beyond the limit itself: the next
 /// listing looks at all of them.
@@ -70,16 +70,17 @@ impl Triggers {
             self.look_at(agent);
         }
         let Some(old) = &change.old else { return };
+        let namespace = namespace_of(&**old);
         let gone = change.new.as_ref().is_none_or(|new| new.is_terminating() || new.metadata.uid != old.metadata.uid);
         let ended = gone || change.new.as_ref().is_some_and(|new| new.phase().is_terminal());
         // A slot is free, or an older waiting one no longer stands before the others.
         if ended && !old.phase().is_terminal() {
-            self.waiting_on(&old.spec.station_ref);
+            self.waiting_on(&namespace, &old.spec.station_ref);
         }
         // Under Replace a newer one waits for this one to run before it takes its place.
         let started = change.new.as_ref().is_some_and(|new| new.phase() == Phase::Running);
-        if started && old.phase() == Phase::Pending && self.replaces(&old.spec.station_ref) {
-            self.waiting_on(&old.spec.station_ref);
+        if started && old.phase() == Phase::Pending && self.replaces(&namespace, &old.spec.station_ref) {
+            self.waiting_on(&namespace, &old.spec.station_ref);
         }
         if ended {
             self.world.forget_ended(&old.uid().unwrap_or_default());
@@ -88,15 +89,16 @@ impl Triggers {
 
     fn station(&self, change: &Transition<Station>) {
         if let Some(station) = &change.new {
-            self.waiting_on(&station.name_any());
+            self.waiting_on(&namespace_of(&**station), &station.name_any());
         }
     }
 
     fn definition(&self, change: &Transition<AgentDefinition>) {
         let Some(definition) = &change.new else { return };
-        let name = definition.name_any();
-        let users = self.world.stations.all().into_iter().filter(|station| station.spec.agent_def_ref == name);
-        users.for_each(|station| self.waiting_on(&station.name_any()));
+        let (namespace, name) = (namespace_of(&**definition), definition.name_any());
+        let stations = self.world.stations.all_in(&namespace).into_iter();
+        let users = stations.filter(|station| station.spec.agent_def_ref == name);
+        users.for_each(|station| self.waiting_on(&namespace, &station.name_any()));
     }
 
     fn job(&self, change: &Transition<Job>) {
@@ -111,7 +113,8 @@ impl Triggers {
         let Some(pod) = change.latest() else { return };
         let Some((name, uid)) = controller(&**pod) else { return };
         let result = outcome::pod_result(pod);
-        if let Some(job) = self.world.jobs.get(&name).filter(|job| job.metadata.uid.as_ref() == Some(&uid)) {
+        let job = self.world.jobs.get(&namespace_of(&**pod), &name);
+        if let Some(job) = job.filter(|job| job.metadata.uid.as_ref() == Some(&uid)) {
             // Without its Job nobody will ask, nor would anybody forget it.
             if change.new.is_none() && result.exit_code.is_some() {
                 self.world.set_gone(&uid, result);
@@ -123,15 +126,17 @@ impl Triggers {
     /// By the owner's uid: the label has a shortened name, which two Agents can share.
     fn owner_of_job(&self, job: &Job) {
         let Some((name, uid)) = controller(job) else { return };
-        if let Some(agent) = self.world.agents.get(&name).filter(|agent| agent.metadata.uid.as_ref() == Some(&uid)) {
+        let agent = self.world.agents.get(&namespace_of(job), &name);
+        if let Some(agent) = agent.filter(|agent| agent.metadata.uid.as_ref() == Some(&uid)) {
             self.look_at(&agent);
         }
     }
 
     /// The waiting Agents of a Station that could start now: the oldest, as many as it may run at a time.
-    fn waiting_on(&self, station_ref: &str) {
-        let limit = self.world.stations.get(station_ref).and_then(|station| station.spec.concurrency_limit());
-        let mut waiting = self.world.agents.all();
+    fn waiting_on(&self, namespace: &str, station_ref: &str) {
+        let station = self.world.stations.get(namespace, station_ref);
+        let limit = station.and_then(|station| station.spec.concurrency_limit());
+        let mut waiting = self.world.agents.all_in(namespace);
         waiting.retain(|agent| agent.spec.station_ref == station_ref && agent.phase() == Phase::Pending);
         if let Some(limit) =
             limit.map(|limit| limit.saturating_add(EXTRA_WAITING)).filter(|limit| *limit < waiting.len())
@@ -142,8 +147,8 @@ impl Triggers {
         waiting.iter().for_each(|agent| self.look_at(agent));
     }
 
-    fn replaces(&self, station_ref: &str) -> bool {
-        let station = self.world.stations.get(station_ref);
+    fn replaces(&self, namespace: &str, station_ref: &str) -> bool {
+        let station = self.world.stations.get(namespace, station_ref);
         station.is_some_and(|station| station.spec.concurrency_policy == ConcurrencyPolicy::Replace)
     }
 

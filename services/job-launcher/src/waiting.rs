@@ -1,7 +1,10 @@
 //! Between Running and a pod that has started: why it has not, and for how long it may not.
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use kube::{ResourceExt, api::ListParams, runtime::controller::Action};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{Event, Pod},
+};
+use kube::{Api, ResourceExt, api::ListParams, runtime::controller::Action};
 use signalbox_agents::{
     conditions::Conditions,
     outcome,
@@ -15,7 +18,7 @@ use crate::{
     metrics::FailureKind,
     plan::{self, StartPlan},
     reconcile::Launcher,
-    world::{is_owned_by, job_name},
+    world::{is_owned_by, job_name, namespace_of},
 };
 
 impl Launcher {
@@ -33,7 +36,7 @@ impl Launcher {
             return Ok(Action::requeue(early));
         }
         let obstacle = self.obstacle(agent, &job, pod.as_ref(), start).await?;
-        let limit = self.world.stations.get(&agent.spec.station_ref).and_then(|at| at.spec.start_timeout_minutes());
+        let limit = self.world.station_of(agent).and_then(|at| at.spec.start_timeout_minutes());
         match plan::start_plan(agent, &obstacle, waited, limit, now) {
             StartPlan::Note(conditions) => {
                 self.note(agent, conditions).await?;
@@ -61,7 +64,8 @@ impl Launcher {
         let uid = pod.map_or_else(|| job.uid(), ResourceExt::uid).unwrap_or_default();
         let told = if self.world.may_ask_events(&agent.uid().unwrap_or_default()) {
             let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-            let events = self.events.list(&params).await.map_err(|error| Error::Read("Events", error))?;
+            let events: Api<Event> = Api::namespaced(self.reader.clone(), &namespace_of(agent));
+            let events = events.list(&params).await.map_err(|error| Error::Read("Events", error))?;
             told_by(&events.items, pod.is_some_and(has_node))
         } else {
             None
@@ -80,9 +84,11 @@ impl Launcher {
     /// may have ended.
     async fn give_up(&self, agent: &Agent, obstacle: &Obstacle, now: Timestamp) -> Result<Action, Error> {
         let again = Ok(Action::requeue(plan::NEXT_LOOK));
-        let station = self.world.stations.live(&agent.spec.station_ref).await;
+        let namespace = namespace_of(agent);
+        let station = self.world.stations.live(&namespace, &agent.spec.station_ref).await;
         let station = station.map_err(|error| Error::Read("Station", error))?;
-        let job = self.world.jobs.live(&job_name(agent)).await.map_err(|error| Error::Read("Job", error))?;
+        let job = self.world.jobs.live(&namespace, &job_name(agent)).await;
+        let job = job.map_err(|error| Error::Read("Job", error))?;
         let running = |job: &Job| is_owned_by(job, agent) && outcome::job_outcome(job) == outcome::JobOutcome::Running;
         let Some(job) = job.filter(running) else { return again };
         self.look_at_pods(&job).await?;

@@ -139,17 +139,27 @@ impl World {
 
     /// The Job of an Agent, by its name and its owner's uid: never by a label, which is shortened.
     pub(crate) fn job_of(&self, agent: &Agent) -> Option<Arc<Job>> {
-        self.jobs.get(&job_name(agent)).filter(|job| is_owned_by(&**job, agent))
+        self.jobs.get(&namespace_of(agent), &job_name(agent)).filter(|job| is_owned_by(&**job, agent))
+    }
+
+    /// The Station of an Agent, as it was last seen.
+    pub(crate) fn station_of(&self, agent: &Agent) -> Option<Arc<Station>> {
+        self.stations.get(&namespace_of(agent), &agent.spec.station_ref)
+    }
+
+    /// The Agent as it is now; the answer is in the Store then.
+    pub(crate) async fn look_live(&self, agent: &Agent) -> Result<Option<Agent>, kube::Error> {
+        self.agents.live(&namespace_of(agent), &agent.name_any()).await
     }
 
     /// Asks live whether the Job of that name is there and the Agent's; the answer is in the Store then.
     pub(crate) async fn owns_job(&self, agent: &Agent, name: &str) -> Result<bool, kube::Error> {
-        Ok(self.jobs.live(name).await?.is_some_and(|job| is_owned_by(&job, agent)))
+        Ok(self.jobs.live(&namespace_of(agent), name).await?.is_some_and(|job| is_owned_by(&job, agent)))
     }
 
     /// The pods of a Job that the Store has.
     pub(crate) fn pods_of(&self, job: &Job) -> Vec<Arc<Pod>> {
-        self.pods.all().into_iter().filter(|pod| is_owned_by(&**pod, job)).collect()
+        self.pods.all_in(&namespace_of(job)).into_iter().filter(|pod| is_owned_by(&**pod, job)).collect()
     }
 
     /// Decides on a slot, and reserves it.
@@ -191,8 +201,9 @@ impl World {
     /// True for a waiting Agent that was found valid with the recipe the Store still has, while there is no slot: it
     /// costs no request then.
     fn must_wait(&self, agent: &Agent) -> bool {
-        let Some(station) = self.stations.get(&agent.spec.station_ref) else { return false };
-        let Some(definition) = self.definitions.get(&station.spec.agent_def_ref) else { return false };
+        let Some(station) = self.station_of(agent) else { return false };
+        let definition = self.definitions.get(&namespace_of(agent), &station.spec.agent_def_ref);
+        let Some(definition) = definition else { return false };
         let recipe = (resource_version(&*station), resource_version(&*definition));
         let uid = agent.uid().unwrap_or_default();
         if self.memory().validated.get(&uid) != Some(&recipe) {
@@ -207,7 +218,7 @@ impl World {
         if station.concurrency_limit().is_none() {
             return Admission::Admit;
         }
-        let others: Vec<_> = self.agents.all();
+        let others = self.agents.all_in(&namespace_of(agent));
         let memory = self.memory();
         let now = Instant::now();
         let peers: Vec<_> = others
@@ -232,6 +243,11 @@ impl World {
 /// True if `owner` is the controller of `object`, by uid.
 pub(crate) fn is_owned_by(object: &impl Resource<DynamicType = ()>, owner: &impl Resource<DynamicType = ()>) -> bool {
     owned_by(object.meta(), owner.meta().uid.as_deref().unwrap_or_default())
+}
+
+/// The namespace of an object: names say which one is meant only within it.
+pub(crate) fn namespace_of(object: &impl ResourceExt) -> String {
+    object.namespace().unwrap_or_default()
 }
 
 /// The name of an Agent's Job: as its status has it, else as it is derived.

@@ -21,11 +21,14 @@ impl Apply {
     pub(crate) async fn prune(&self, surplus: &[ObjectId]) -> Result<(), WriteError> {
         let mut unknown = None;
         for id in surplus {
+            let (namespace, agent) = (&id.namespace, &id.name);
             match self.writer.delete(&self.world.agents, id).await {
-                Ok(true) => tracing::info!(agent = id.name, "pruned"),
+                Ok(true) => tracing::info!(namespace, agent, "pruned"),
                 Ok(false) => {}
                 Err(error @ WriteError::NotLeader(_)) => return Err(error),
-                Err(error) if error.code() == Some(409) => tracing::info!(agent = id.name, "changed; kept for now"),
+                Err(error) if error.code() == Some(409) => {
+                    tracing::info!(namespace, agent, "changed; kept for now")
+                }
                 Err(error) => unknown = Some(error),
             }
         }

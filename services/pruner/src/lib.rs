@@ -44,7 +44,7 @@ async fn work(service: Service, feed_metrics: FeedMetrics, term: Term) {
     let world = Arc::new(World { agents, stations });
     let (queue, queued) = mpsc::unbounded_channel();
     let triggers = Triggers::new(world.clone(), queue);
-    let writer = Writer::new(service.clients.writer.clone(), &service.namespace, term.clone());
+    let writer = Writer::new(service.clients.writer.clone(), term.clone());
     let pruner = Arc::new(Pruner { world: world.clone(), apply: Apply::new(writer, world) });
     let loops = control::run(pruner, reader, queued, service.metrics.clone(), term.token());
     tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube::runtime::reflector::ObjectRef;
+use kube::{ResourceExt, runtime::reflector::ObjectRef};
 use signalbox_runtime::{
     control::Queue,
     store::{Notice, Told, Transition},
@@ -43,7 +43,8 @@ impl Triggers {
     /// An Agent has ended, or was seen for the first time and has ended.
     fn agent(&self, change: &Transition<Agent>) {
         let Some(agent) = change.new.as_ref().filter(|agent| agent.phase().is_terminal()) else { return };
-        if let Some(station) = self.world.stations.get(&agent.spec.station_ref) {
+        let namespace = agent.namespace().unwrap_or_default();
+        if let Some(station) = self.world.stations.get(&namespace, &agent.spec.station_ref) {
             self.look_at(&station);
         }
     }

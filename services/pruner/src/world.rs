@@ -12,16 +12,17 @@ pub(crate) struct World {
 impl World {
     /// Finished Agents beyond the Station's limits, as the Store has them.
     pub(crate) fn surplus(&self, station: &Station) -> Vec<ObjectId> {
-        let agents = self.agents.all();
+        let agents = self.agents.all_in(&station.namespace().unwrap_or_default());
         history::surplus(station, agents.iter().map(AsRef::as_ref))
     }
 
     /// The Station as it is now, with its Agents as they are now in the Store. A delete is irrevocable: it is decided
     /// on what the API server says.
     pub(crate) async fn look_live(&self, station: &Station) -> Result<Option<Station>, kube::Error> {
-        let name = station.name_any();
+        let (namespace, name) = (station.namespace().unwrap_or_default(), station.name_any());
         let fields = format!("spec.stationRef={name}");
-        self.agents.live_list(Only::Fields(&fields), |agent| agent.spec.station_ref == name).await?;
-        self.stations.live(&name).await
+        let fields = Only::Fields(&fields);
+        self.agents.live_list(&namespace, fields, |agent| agent.spec.station_ref == name).await?;
+        self.stations.live(&namespace, &name).await
     }
 }

@@ -21,7 +21,7 @@ use signalbox_runtime::{
 use signalbox_types::{Agent, AgentDefinition, Station, Watched};
 
 pub use self::args::Args;
-use self::{metrics::WatchMetrics, stream::Scope};
+use self::{metrics::WatchMetrics, stream::Shared};
 
 /// Parses the arguments and serves until SIGTERM.
 pub fn main() -> anyhow::Result<()> {
@@ -37,18 +37,19 @@ pub async fn serve(service: Service, _args: Args) -> anyhow::Result<()> {
 /// How long a term waits for the bus before it begins without.
 const BUS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// One term of leadership: every kind on its own, so that trouble with one never holds up another.
+/// One term of leadership: every kind on its own, and every namespace of several, so that trouble with one never holds up
+/// another.
 async fn work(service: Service, metrics: WatchMetrics, term: Term) {
-    let scope = Scope::new(service, metrics.clone());
+    let shared = Shared::new(service, metrics.clone());
     let kinds = async {
         // What is said before the bus is there is lost: at the start of the process the two come at the same time.
-        scope.service.bus.connected_within(BUS_PATIENCE).await;
+        shared.service.bus.connected_within(BUS_PATIENCE).await;
         futures::future::join5(
-            kind::<Agent>(&scope),
-            kind::<Station>(&scope),
-            kind::<AgentDefinition>(&scope),
-            kind::<Job>(&scope),
-            kind::<Pod>(&scope),
+            kind::<Agent>(&shared),
+            kind::<Station>(&shared),
+            kind::<AgentDefinition>(&shared),
+            kind::<Job>(&shared),
+            kind::<Pod>(&shared),
         )
         .await
     };
@@ -57,9 +58,11 @@ async fn work(service: Service, metrics: WatchMetrics, term: Term) {
         _ = kinds => {}
     }
     metrics.forget_agents();
-    scope.service.health.set_reconcile_healthy(true);
+    shared.service.health.set_reconcile_healthy(true);
 }
 
-async fn kind<K: Watched>(scope: &Scope) {
-    tokio::join!(stream::watch::<K>(scope), listing::publish::<K>(scope));
+async fn kind<K: Watched>(shared: &Shared) {
+    let places = shared.service.scope.places();
+    let watches = places.iter().map(|place| stream::watch::<K>(shared, place.as_deref()));
+    tokio::join!(futures::future::join_all(watches), listing::publish::<K>(shared));
 }

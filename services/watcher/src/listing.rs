@@ -9,7 +9,7 @@ use signalbox_types::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use crate::stream::Scope;
+use crate::stream::Shared;
 
 /// Between listings.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -19,21 +19,21 @@ const MIN_PAUSE: Duration = Duration::from_secs(1);
 const TOLERATED: u32 = 2;
 
 /// Publishes a listing now and every [`INTERVAL`], and as soon as the bus is back.
-pub(crate) async fn publish<K: Watched>(scope: &Scope) {
-    let mut trouble = scope.service.bus.trouble();
+pub(crate) async fn publish<K: Watched>(shared: &Shared) {
+    let mut trouble = shared.service.bus.trouble();
     let mut failures = 0;
     loop {
         trouble.mark_unchanged();
         let began = Instant::now();
-        match once::<K>(scope).await {
+        match once::<K>(shared).await {
             Ok(()) => {
                 failures = 0;
-                scope.failing.set(K::KIND, false);
+                shared.failing.set(K::KIND, false);
             }
-            Err(error) => {
+            Err(Failure(namespace, error)) => {
                 failures += 1;
-                tracing::warn!(kind = K::KIND, failures, %error, "listing failed");
-                scope.failing.set(K::KIND, failures > TOLERATED);
+                tracing::warn!(kind = K::KIND, namespace, failures, %error, "listing failed");
+                shared.failing.set(K::KIND, failures > TOLERATED);
             }
         }
         tokio::select! {
@@ -43,18 +43,26 @@ pub(crate) async fn publish<K: Watched>(scope: &Scope) {
     }
 }
 
-async fn once<K: Watched>(scope: &Scope) -> Result<(), kube::Error> {
-    let namespace = &scope.service.namespace;
-    let (version, objects) = list::metadata::<K>(&scope.service.clients.reader, namespace).await?;
-    for part in ListingPart::split(K::KIND, &scope.epoch, std::slice::from_ref(namespace), version, objects) {
+/// Publishes what could be listed, and fails with what could not.
+async fn once<K: Watched>(shared: &Shared) -> Result<(), Failure> {
+    let service = &shared.service;
+    let listed = list::metadata::<K>(&service.clients.reader, &service.scope).await;
+    let list::Versions { scope, version, objects, refused } = listed.map_err(|error| Failure(None, error))?;
+    for part in ListingPart::split(K::KIND, &shared.epoch, &scope, version, objects) {
         match part.encode() {
-            Ok(body) => scope.service.bus.publish(listing_subject(K::KIND), None, body).await,
+            Ok(body) => service.bus.publish(listing_subject(K::KIND), None, body).await,
             Err(error) => tracing::error!(kind = K::KIND, %error, "listing not encoded"),
         }
     }
-    scope.metrics.resyncs.inc();
+    shared.metrics.resyncs.inc();
     if K::KIND == <Agent as Watched>::KIND {
-        scope.count_agents();
+        shared.count_agents();
     }
-    Ok(())
+    match refused.into_iter().next() {
+        Some((namespace, error)) => Err(Failure(Some(namespace), error)),
+        None => Ok(()),
+    }
 }
+
+/// Why a listing is not whole, and the first namespace that it lacks if it has others.
+struct Failure(Option<String>, kube::Error);

@@ -1,6 +1,9 @@
 //! The watch of one kind: what it sees is published at once.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use futures::StreamExt;
 use kube::{
@@ -8,7 +11,7 @@ use kube::{
     core::DeserializeGuard,
     runtime::watcher::{self, Error, Event, watcher},
 };
-use signalbox_runtime::{bus::Bus, health::Failing, service::Service, sync::lock, telemetry};
+use signalbox_runtime::{bus::Bus, health::Failing, scope::api_at, service::Service, sync::lock, telemetry};
 use signalbox_types::{
     Agent, Watched,
     bus::{Change, change_subject},
@@ -26,37 +29,44 @@ use crate::{
 const PAGE: u32 = 50;
 
 /// What the tasks of one term share.
-pub(crate) struct Scope {
+pub(crate) struct Shared {
     pub(crate) service: Service,
     pub(crate) metrics: WatchMetrics,
     /// A random word: parts of listings of two terms never mix.
     pub(crate) epoch: String,
-    /// What is known of Agents, for their gauge.
-    agents: Arc<Mutex<Known>>,
+    /// What each watch of Agents knows, for their gauge.
+    agents: Mutex<Vec<Arc<Mutex<Known>>>>,
     /// Kinds whose listings fail: one that works must not hide another that does not.
     pub(crate) failing: Failing,
 }
 
-impl Scope {
+impl Shared {
     pub(crate) fn new(service: Service, metrics: WatchMetrics) -> Self {
         let epoch = format!("{:016x}", rand::random::<u64>());
         let failing = Failing::new(service.health.clone());
-        Self { service, metrics, epoch, agents: Arc::default(), failing }
+        Self { service, metrics, epoch, agents: Mutex::default(), failing }
     }
 
     /// Sets the gauge of Agents in each phase.
     pub(crate) fn count_agents(&self) {
-        self.metrics.set_agents(&lock(&self.agents).phases());
+        let mut counts = HashMap::new();
+        for known in &*lock(&self.agents) {
+            for (phase, count) in lock(known).phases() {
+                *counts.entry(phase).or_default() += count;
+            }
+        }
+        self.metrics.set_agents(&counts);
     }
 }
 
-/// Watches the kind for ever.
-pub(crate) async fn watch<K: Watched>(scope: &Scope) {
-    let is_agents = K::KIND == <Agent as Watched>::KIND;
-    let known = if is_agents { scope.agents.clone() } else { Arc::default() };
-    let namespace = &scope.service.namespace;
-    let api: Api<DeserializeGuard<K>> =
-        Api::namespaced(paced(scope.service.clients.reader.clone(), namespace), namespace);
+/// Watches the kind at one place of the scope for ever.
+pub(crate) async fn watch<K: Watched>(shared: &Shared, place: Option<&str>) {
+    let known = Arc::<Mutex<Known>>::default();
+    if K::KIND == <Agent as Watched>::KIND {
+        lock(&shared.agents).push(known.clone());
+    }
+    let client = paced(shared.service.clients.reader.clone(), &shared.service.namespace);
+    let api: Api<DeserializeGuard<K>> = api_at(&client, place);
     let mut config = watcher::Config::default().page_size(PAGE);
     config.label_selector = K::SELECTOR.map(str::to_owned);
     let mut backoff = WatchBackoff::default();
@@ -70,13 +80,14 @@ pub(crate) async fn watch<K: Watched>(scope: &Scope) {
                         kube::runtime::utils::Backoff::reset(&mut backoff);
                     }
                     let step = lock(&known).observe(event);
-                    publish(&scope.service.bus, step).await;
+                    publish(&shared.service.bus, step).await;
                 }
                 Err(error) => {
-                    scope.metrics.reconnects.inc();
+                    shared.metrics.reconnects.inc();
                     let gone = is_gone(&error);
                     let pause = if gone { None } else { backoff.next() };
-                    tracing::warn!(kind = K::KIND, ?pause, error = &error as &dyn std::error::Error, "watch broke");
+                    let (kind, namespace) = (K::KIND, place);
+                    tracing::warn!(kind, namespace, ?pause, error = &error as &dyn std::error::Error, "watch broke");
                     if let Some(pause) = pause {
                         tokio::time::sleep(pause).await;
                     }
@@ -105,16 +116,16 @@ async fn publish<K: Watched>(bus: &Bus, step: Step<K>) {
     let change = match step {
         Step::Nothing => return,
         Step::Report(invalid) => {
-            let name = invalid.metadata.name.unwrap_or_default();
-            return tracing::warn!(kind = K::KIND, name, error = invalid.error, "object does not decode; left out");
+            let (kind, namespace, name) = (K::KIND, invalid.metadata.namespace, invalid.metadata.name);
+            return tracing::warn!(kind, namespace, name, error = invalid.error, "object does not decode; left out");
         }
         Step::Publish(change) => change,
     };
-    let name = match &change {
-        Change::Applied(object) => object.meta().name.clone().unwrap_or_default(),
-        Change::Deleted(id) => id.name.clone(),
+    let (namespace, name) = match &change {
+        Change::Applied(object) => (object.meta().namespace.clone(), object.meta().name.clone()),
+        Change::Deleted(id) => (Some(id.namespace.clone()), Some(id.name.clone())),
     };
-    let span = tracing::info_span!("change", kind = K::KIND, name);
+    let span = tracing::info_span!("change", kind = K::KIND, namespace, name);
     async {
         match change.encode() {
             Ok(body) => bus.publish(change_subject(K::KIND), telemetry::traceparent().as_deref(), body).await,

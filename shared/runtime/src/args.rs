@@ -7,8 +7,12 @@ use std::{ffi::OsString, fmt, path::Path, path::PathBuf, process::exit};
 use clap::{Args, Parser, error::ErrorKind};
 use tracing_subscriber::EnvFilter;
 
+use crate::scope::Scope;
+
 /// Where Kubernetes tells a pod its namespace.
 pub const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+/// The own namespace of a process that was told none.
+const DEFAULT_NAMESPACE: &str = "ai-agents";
 /// The identity of a process that was told neither `POD_NAME` nor `HOSTNAME`.
 const DEFAULT_IDENTITY: &str = "agent-controller";
 
@@ -44,9 +48,10 @@ impl fmt::Debug for Secret {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Common options")]
 pub struct CommonArgs {
-    /// Namespace to serve; only used outside a pod: in one, the namespace of its service account is served
-    #[arg(long = "namespace", env = "NAMESPACE", default_value = "ai-agents", value_name = "NAME")]
-    configured_namespace: String,
+    /// Namespaces to serve: one, several separated by commas, or * for all [default: that of the service account in a
+    /// pod, else ai-agents]
+    #[arg(long = "namespace", env = "NAMESPACE", value_name = "NAMES", value_parser = scope)]
+    configured_scope: Option<Scope>,
 
     /// Name of this pod, the base of its Lease identity [falls back to HOSTNAME, then to agent-controller]
     #[arg(long, env = "POD_NAME", default_value = "", value_name = "NAME", hide_default_value = true)]
@@ -112,14 +117,22 @@ pub enum ArgsError {
 }
 
 impl CommonArgs {
-    /// The namespace to serve: that of the service account in a pod, else `NAMESPACE`.
+    /// The own namespace, which has the Lease: that of the service account in a pod, else the first of `NAMESPACE`, else
+    /// `ai-agents`.
     pub fn namespace(&self) -> String {
         self.namespace_beside(Path::new(NAMESPACE_FILE))
     }
 
+    /// The namespaces to serve: `NAMESPACE`, else the own one.
+    pub fn scope(&self) -> Scope {
+        self.configured_scope.clone().unwrap_or_else(|| Scope::one(&self.namespace()))
+    }
+
     fn namespace_beside(&self, file: &Path) -> String {
         let mounted = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
-        mounted.ok().filter(|name| !name.is_empty()).unwrap_or_else(|| self.configured_namespace.clone())
+        let first = || self.configured_scope.as_ref().and_then(|scope| scope.names().first().cloned());
+        let named = mounted.ok().filter(|name| !name.is_empty()).or_else(first);
+        named.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
     }
 
     /// What the Lease identity of this process starts with: `POD_NAME`, else `HOSTNAME`, else `agent-controller`.
@@ -229,6 +242,12 @@ pub fn optional_url(
     }
 }
 
+fn scope(raw: &str) -> Result<Scope, String> {
+    Scope::parse(raw).ok_or_else(|| {
+        format!("NAMESPACE must be the name of a namespace, several separated by commas, or * for all, got: \"{raw}\"")
+    })
+}
+
 fn nats_urls(raw: &str) -> Result<String, String> {
     let parse = optional_url("NATS_URL", &["nats", "tls"]);
     let urls: Vec<_> = raw.split(',').map(|part| parse(part.trim())).collect::<Result<_, _>>()?;
@@ -261,14 +280,24 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_of_the_service_account_wins() {
-        let file = tempfile::NamedTempFile::new().expect("file");
+    fn the_own_namespace_is_that_of_the_service_account_then_the_first_that_is_served_then_a_word() {
+        let (file, nowhere) = (tempfile::NamedTempFile::new().expect("file"), Path::new("/nowhere/namespace"));
         std::fs::write(file.path(), "team-a\n").expect("write");
-        let args = common(&["--namespace", "team-b"]);
+        let args = common(&["--namespace", "team-b,team-c"]);
         assert_eq!(args.namespace_beside(file.path()), "team-a");
-        assert_eq!(args.namespace_beside(Path::new("/nowhere/namespace")), "team-b");
+        assert_eq!(args.namespace_beside(nowhere), "team-b");
+        assert_eq!(common(&["--namespace", "*"]).namespace_beside(nowhere), "ai-agents");
+        assert_eq!(common(&[]).namespace_beside(nowhere), "ai-agents");
         std::fs::write(file.path(), "").expect("write");
         assert_eq!(args.namespace_beside(file.path()), "team-b");
+    }
+
+    #[test]
+    fn the_namespaces_to_serve_are_those_that_are_named_else_the_own_one() {
+        let served = |args: &[&str]| common(args).scope().to_string();
+        assert_eq!(served(&["--namespace", "team-b,team-c"]), "team-b,team-c");
+        assert_eq!(served(&["--namespace", "*"]), "*");
+        assert_eq!(served(&[]), common(&[]).namespace());
     }
 
     #[test]

@@ -86,8 +86,11 @@ struct Context<R: Reconcile> {
     reconciler: Arc<R>,
     metrics: Metrics,
     /// Errors in a row, by object and its uid; gone with the first success, and with the object.
-    failures: Mutex<HashMap<ObjectRef<R::Object>, (Option<String>, u32)>>,
+    failures: Mutex<HashMap<ObjectRef<R::Object>, Failures>>,
 }
+
+/// A uid, and how many errors in a row.
+type Failures = (Option<String>, u32);
 
 fn one<R: Reconcile>(
     object: Arc<R::Object>,
@@ -118,7 +121,8 @@ fn on_error<R: Reconcile>(object: Arc<R::Object>, error: &R::Error, context: Arc
     };
     let pause = backoff(failures);
     let source = std::error::Error::source(error).map(ToString::to_string);
-    tracing::warn!(kind = R::Object::KIND, name = name.name, failures, ?pause, %error, source, "reconcile failed");
+    let (kind, namespace) = (R::Object::KIND, name.namespace.as_deref());
+    tracing::warn!(kind, namespace, name = name.name, failures, ?pause, %error, source, "reconcile failed");
     Action::requeue(pause)
 }
 

@@ -10,6 +10,7 @@ pub mod lease;
 pub mod list;
 pub mod metrics;
 pub mod recorder;
+pub mod scope;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -1,5 +1,6 @@
 //! LIST, a page at a time: whole objects in small pages, made slim as they come, and metadata in large ones.
 
+use futures::{StreamExt, stream};
 use kube::{
     Api, Client, Error,
     api::{ListParams, PartialObjectMeta},
@@ -7,17 +8,26 @@ use kube::{
 };
 use signalbox_types::{ObjectId, Watched, bus::ListedObject};
 
+use crate::scope::{Scope, api_at};
+
 /// Objects a page of a full LIST: an Agent carries up to `MAX_OUTPUT_BYTES` of output.
 const FULL_PAGE: u32 = 50;
 /// Objects a page of a metadata LIST.
 const METADATA_PAGE: u32 = 500;
+/// Namespaces that are listed at the same time.
+const CONCURRENCY: usize = 8;
 
-/// What a full LIST found.
-pub struct Full<K> {
-    /// The version of the first page.
+/// What metadata LISTs found of a scope.
+pub struct Versions {
+    /// The namespaces that were listed; empty means all.
+    pub scope: Vec<String>,
+    /// The lowest version of the LISTs, each that of its first page: what is above it may be newer than this.
     pub version: u64,
-    /// The objects, slim.
-    pub objects: Vec<K>,
+    /// The objects.
+    pub objects: Vec<ListedObject>,
+    /// Namespaces that could not be listed, and why. One whose team has taken it away, its Role included, must not keep
+    /// the others from being seen.
+    pub refused: Vec<(String, Error)>,
 }
 
 /// Which objects of a kind.
@@ -31,10 +41,10 @@ pub enum Only<'a> {
     Labels(&'a str),
 }
 
-/// LISTs the objects of the kind in the namespace that belong and that `only` takes. One that does not decode is logged
-/// and left out: it must not keep the others from being seen (case 58).
-pub async fn full<K: Watched>(client: &Client, namespace: &str, only: Only<'_>) -> Result<Full<K>, Error> {
-    let api: Api<DeserializeGuard<K>> = Api::namespaced(client.clone(), namespace);
+/// LISTs the objects of the kind at one place of a scope that belong and that `only` takes, slim. One that does not
+/// decode is logged and left out: it must not keep the others from being seen (case 58).
+pub async fn full<K: Watched>(client: &Client, place: Option<&str>, only: Only<'_>) -> Result<Vec<K>, Error> {
+    let api: Api<DeserializeGuard<K>> = api_at(client, place);
     let mut params = selected::<K>(FULL_PAGE);
     match only {
         Only::All => {}
@@ -44,22 +54,19 @@ pub async fn full<K: Watched>(client: &Client, namespace: &str, only: Only<'_>) 
             params.label_selector = Some(both);
         }
     }
-    let mut found = Full { version: 0, objects: Vec::new() };
+    let mut found = Vec::new();
     loop {
         let page = match api.list(&params).await {
             Ok(page) => page,
             Err(error) => {
                 recover(error, &mut params, K::KIND)?;
                 if params.continue_token.is_none() {
-                    found.objects.clear();
+                    found.clear();
                 }
                 continue;
             }
         };
-        if params.continue_token.is_none() {
-            found.version = number(page.metadata.resource_version.as_deref());
-        }
-        found.objects.extend(page.items.into_iter().filter_map(|item| decoded(item.0)));
+        found.extend(page.items.into_iter().filter_map(|item| decoded(item.0)));
         match next(page.metadata.continue_) {
             None => return Ok(found),
             token => params.continue_token = token,
@@ -67,9 +74,38 @@ pub async fn full<K: Watched>(client: &Client, namespace: &str, only: Only<'_>) 
     }
 }
 
-/// LISTs the versions of every object of the kind in the namespace: a quorum read, so it is true of one moment.
-pub async fn metadata<K: Watched>(client: &Client, namespace: &str) -> Result<(u64, Vec<ListedObject>), Error> {
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+/// LISTs the versions of every object of the kind in the scope: quorum reads, so each is true of one moment.
+///
+/// # Errors
+/// Nothing could be listed; where a part of a scope was, the rest is told in the answer.
+pub async fn metadata<K: Watched>(client: &Client, scope: &Scope) -> Result<Versions, Error> {
+    let mut found = Versions { scope: Vec::new(), version: u64::MAX, objects: Vec::new(), refused: Vec::new() };
+    let list = |place: Option<String>| async move {
+        let answer = metadata_at::<K>(client, place.as_deref()).await;
+        (place, answer)
+    };
+    let mut answers = stream::iter(scope.places()).map(list).buffered(CONCURRENCY);
+    let mut any = false;
+    while let Some((place, answer)) = answers.next().await {
+        match (answer, place) {
+            (Ok((version, objects)), place) => {
+                any = true;
+                found.version = found.version.min(version);
+                found.objects.extend(objects);
+                found.scope.extend(place);
+            }
+            (Err(error), Some(namespace)) => found.refused.push((namespace, error)),
+            (Err(error), None) => return Err(error),
+        }
+    }
+    if !any && let Some((_, error)) = found.refused.pop() {
+        return Err(error);
+    }
+    Ok(found)
+}
+
+async fn metadata_at<K: Watched>(client: &Client, place: Option<&str>) -> Result<(u64, Vec<ListedObject>), Error> {
+    let api: Api<K> = api_at(client, place);
     let mut params = selected::<K>(METADATA_PAGE);
     let (mut version, mut objects) = (0, Vec::new());
     loop {
@@ -130,8 +166,8 @@ fn decoded<K: Watched>(item: Result<K, kube::core::error_boundary::InvalidObject
             Some(object)
         }
         Err(invalid) => {
-            let name = invalid.metadata.name.unwrap_or_default();
-            tracing::warn!(kind = K::KIND, name, error = invalid.error, "object does not decode; left out");
+            let (kind, namespace, name) = (K::KIND, invalid.metadata.namespace, invalid.metadata.name);
+            tracing::warn!(kind, namespace, name, error = invalid.error, "object does not decode; left out");
             None
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     health::{self, Health},
     lease::{Elector, LeaseConfig, Term, identity},
     metrics::Metrics,
+    scope::Scope,
     shutdown, telemetry,
 };
 
@@ -53,8 +54,10 @@ pub enum ServiceError {
 pub struct Service {
     /// The service's name: `job-launcher`. Its Lease is `signalbox-<name>`.
     pub name: &'static str,
-    /// The namespace it serves.
+    /// Its own namespace, which has its Lease.
     pub namespace: String,
+    /// The namespaces it serves.
+    pub scope: Scope,
     /// Clients of the API server.
     pub clients: Clients,
     /// The bus.
@@ -82,8 +85,8 @@ impl Service {
         let config =
             BusConfig { url: args.nats_url.clone(), credentials, name: format!("signalbox-{name} {identity}") };
         let bus = Bus::connect(config).await?;
-        let namespace = args.namespace();
-        Ok(Self { name, namespace, clients, bus, metrics, health: Health::new(), shutdown, identity })
+        let (namespace, scope) = (args.namespace(), args.scope());
+        Ok(Self { name, namespace, scope, clients, bus, metrics, health: Health::new(), shutdown, identity })
     }
 
     /// The name of the service's Lease.
@@ -139,7 +142,8 @@ where
         let filter = Some(telemetry.log_filter());
         let health = service.health.clone();
         tokio::spawn(health::serve(listener, health, service.metrics.clone(), filter, shutdown));
-        tracing::info!(namespace = service.namespace, identity = service.identity, "{name} serves");
+        let (namespace, serves, identity) = (&service.namespace, &service.scope, &service.identity);
+        tracing::info!(namespace, %serves, identity, "{name} serves");
         let result = serve(service, args).await;
         match &result {
             Ok(()) => tracing::info!("{name} ended"),

@@ -45,19 +45,18 @@ impl WriteError {
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    namespace: String,
     term: Term,
 }
 
 impl Writer {
-    /// A writer for one namespace and one term. `client` must send each request once.
-    pub fn new(client: Client, namespace: &str, term: Term) -> Self {
-        Self { client, namespace: namespace.to_owned(), term }
+    /// A writer for one term. `client` must send each request once.
+    pub const fn new(client: Client, term: Term) -> Self {
+        Self { client, term }
     }
 
-    /// The API of a kind; what it is asked to write goes through [`Self::send`].
-    pub fn api<K: Watched>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+    /// The API of a kind in a namespace; what it is asked to write goes through [`Self::send`].
+    pub fn api<K: Watched>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     /// Carries out `write` if the Lease lasts, and says what became of it. A definite refusal is a 4xx; everything else
@@ -92,27 +91,29 @@ impl Writer {
             Preconditions { uid: Some(id.uid.clone()), resource_version: Some(id.resource_version.clone()) };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let question = kind.ask();
-        match self.send("delete", self.api::<K>().delete(&id.name, &params)).await {
+        match self.send("delete", self.api::<K>(&id.namespace).delete(&id.name, &params)).await {
             Ok(answer) => {
                 // Without a finalizer it is gone; with one it is terminating, and the answer says so.
-                answer.map_left(|terminating| question.answer(terminating)).map_right(|_| question.absent(&id.name));
+                answer
+                    .map_left(|terminating| question.answer(terminating))
+                    .map_right(|_| question.absent(&id.namespace, &id.name));
                 Ok(true)
             }
             Err(error) if error.code() == Some(404) => {
-                question.absent(&id.name);
+                question.absent(&id.namespace, &id.name);
                 Ok(false)
             }
             Err(error) => {
-                self.look_again(kind, &id.name).await;
+                self.look_again(kind, &id.namespace, &id.name).await;
                 Err(error)
             }
         }
     }
 
     /// Puts the object as it is now into the Store, after a write that was refused or whose outcome is unknown.
-    pub async fn look_again<K: Watched>(&self, kind: &Kind<K>, name: &str) {
-        if let Err(error) = kind.live(name).await {
-            tracing::warn!(kind = K::KIND, name, %error, "GET after a write failed; the next listing repairs it");
+    pub async fn look_again<K: Watched>(&self, kind: &Kind<K>, namespace: &str, name: &str) {
+        if let Err(error) = kind.live(namespace, name).await {
+            tracing::warn!(kind = K::KIND, namespace, name, %error, "GET after a write failed; the next listing repairs it");
         }
     }
 }

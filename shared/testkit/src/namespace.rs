@@ -27,7 +27,14 @@ impl Namespace {
     /// # Panics
     /// It cannot be made.
     pub async fn fresh() -> Self {
-        let plane = ControlPlane::shared().await;
+        Self::fresh_on(ControlPlane::shared().await).await
+    }
+
+    /// One on a control plane of the test's own: for a test that looks at all namespaces.
+    ///
+    /// # Panics
+    /// It cannot be made.
+    pub async fn fresh_on(plane: &'static ControlPlane) -> Self {
         let name = format!("test-{:016x}", rand::random::<u64>());
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
         let namespaces: Api<KubeNamespace> = Api::all(plane.client());

@@ -14,6 +14,7 @@ mod explained;
 mod gate;
 mod leaders;
 mod listing;
+mod namespaces;
 mod program;
 mod running;
 mod runs;

@@ -129,3 +129,47 @@ async fn at_rest_a_pruner_with_full_histories_asks_for_nothing() {
     assert!(requests.iter().all(|event| event.verb == "list"), "{requests:?}");
     assert_eq!(names(&world).await.len(), 2);
 }
+
+#[tokio::test]
+async fn equal_stations_of_two_namespaces_keep_histories_of_their_own_and_a_third_is_left_alone() {
+    let [a, b] = World::several().await;
+    let c = a.beside().await;
+    for world in [&a, &b, &c] {
+        station(world, "station").await;
+    }
+    ended(&a, "good", "station", Phase::Succeeded, 3).await;
+    ended(&b, "good", "station", Phase::Succeeded, 2).await;
+    ended(&c, "good", "station", Phase::Succeeded, 3).await;
+    let (pruner, _watcher) = (pruner(&a).await, a.watcher().await);
+    only(&a, &["good-01", "good-02"]).await;
+    // By a message; by a Station's change; and the third stays as it is.
+    agent(&b, "next", "station").await;
+    end(&b, "next", Phase::Succeeded, 9).await;
+    only(&b, &["good-01", "next"]).await;
+    limit(&b, "station", 1, 1).await;
+    only(&b, &["next"]).await;
+    assert_eq!(names(&a).await, ["good-01", "good-02"]);
+    assert_eq!(names(&c).await.len(), 3);
+    assert_eq!(c.requests(SERVICE).await.len(), 0, "not even asked for");
+    pruner.stop().await;
+}
+
+#[tokio::test]
+async fn with_the_cluster_roles_histories_of_all_namespaces_are_kept_one_that_is_made_later_too() {
+    let world = World::whole_cluster().await;
+    let (pruner, watcher) = (pruner(&world).await, world.watcher().await);
+    pruner.works().await;
+    watcher.works().await;
+    let later = world.beside().await;
+    for world in [&world, &later] {
+        station(world, "station").await;
+        ended(world, "good", "station", Phase::Succeeded, 2).await;
+    }
+    ended(&later, "bad", "station", Phase::Failed, 2).await;
+    only(&later, &["bad-01", "good-00", "good-01"]).await;
+    limit(&later, "station", 1, 1).await;
+    only(&later, &["bad-01", "good-01"]).await;
+    assert_eq!(names(&world).await, ["good-00", "good-01"]);
+    pruner.stop().await;
+    watcher.stop().await;
+}

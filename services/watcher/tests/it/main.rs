@@ -6,6 +6,7 @@
 mod gate;
 mod leaders;
 mod messages;
+mod namespaces;
 mod silence;
 mod support;
 mod trouble;

@@ -1,5 +1,6 @@
 //! What a test of a service stands in: a namespace of its own on a real API server with kube-controller-manager, a
-//! nats-server of its own, and every service under its own account with the Role of `k8s/base` and no other right.
+//! nats-server of its own, and every service under its own account with the Role of `k8s/base` and no other right. Where
+//! more than one namespace is served, the rights are those of the overlays for that.
 //!
 //! The tests of the other services include this file too: each of them needs a watcher.
 
@@ -9,6 +10,7 @@ use std::{
     future::Future,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -26,10 +28,11 @@ use signalbox_runtime::{
     health::Health,
     lease::identity,
     metrics::Metrics,
+    scope::Scope,
     service::Service,
 };
-use signalbox_testkit::{AuditEvent, Namespace, Nats, Process, TempDir, eventually, wait_for};
-use signalbox_types::bus::released_subject;
+use signalbox_testkit::{AuditEvent, ControlPlane, Namespace, Nats, Process, TempDir, eventually, wait_for};
+use signalbox_types::{Agent, bus::released_subject};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -51,7 +54,11 @@ const SERVICES: [&str; 3] = ["watcher", "job-launcher", "pruner"];
 /// The world of one test.
 pub struct World {
     pub namespace: Namespace,
-    pub nats: Nats,
+    pub nats: Arc<Nats>,
+    /// The namespace of the services.
+    pub home: String,
+    /// The namespaces that they serve.
+    pub scope: Scope,
 }
 
 /// Where a service finds the outer world, where that is not straight ahead.
@@ -63,14 +70,63 @@ pub struct Via<'a> {
 
 impl World {
     pub async fn new() -> Self {
+        let world = Self::on(ControlPlane::shared().await).await;
+        grant(&world.namespace, base_rights()).await;
+        world
+    }
+
+    /// Several namespaces, all of which are served by the services of the first: that one has the Roles of `k8s/base`,
+    /// the others those of `k8s/overlays/namespaces`.
+    pub async fn several<const N: usize>() -> [Self; N] {
+        let mut worlds = vec![Self::new().await];
+        while worlds.len() < N {
+            let world = worlds[0].beside().await;
+            world.namespace.apply(&rights("namespaces/team-a", &worlds[0].home)).await;
+            worlds.push(world);
+        }
+        let names = worlds.iter().map(|world| world.namespace.name.clone()).collect::<Vec<_>>().join(",");
+        worlds.iter_mut().for_each(|world| world.scope = Scope::parse(&names).unwrap());
+        for world in &worlds {
+            world.may_list().await;
+        }
+        worlds.try_into().unwrap_or_else(|_| unreachable!("as many as were asked for"))
+    }
+
+    /// A world on a control plane of its own, all of which is served: with the ClusterRoles of `k8s/overlays/cluster`.
+    pub async fn whole_cluster() -> Self {
+        let plane = ControlPlane::start().await;
+        // The services' own tasks hold on to it until the process ends.
+        let mut world = Self::on(Box::leak(Box::new(plane))).await;
+        world.scope = Scope::all();
+        grant(&world.namespace, vec![rights("cluster", &world.home)]).await;
+        world.may_list().await;
+        world
+    }
+
+    async fn on(plane: &'static ControlPlane) -> Self {
         let filter = tracing_subscriber::EnvFilter::new("info,kube=warn");
         let logs = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().with_ansi(false);
         // An error means that another test of this process was first.
         let _ = logs.try_init();
-        let namespace = Namespace::fresh().await;
-        namespace.plane().with_controller_manager().await;
-        let (nats, ()) = tokio::join!(Nats::start(), grant_roles(&namespace));
-        Self { namespace, nats }
+        let namespace = Namespace::fresh_on(plane).await;
+        let (nats, _) = tokio::join!(Nats::start(), plane.with_controller_manager());
+        let home = namespace.name.clone();
+        Self { scope: Scope::one(&home), namespace, nats: Arc::new(nats), home }
+    }
+
+    /// Another namespace in front of the same services. No right in it comes with this.
+    pub async fn beside(&self) -> Self {
+        let (nats, home, scope) = (self.nats.clone(), self.home.clone(), self.scope.clone());
+        Self { namespace: Namespace::fresh_on(self.namespace.plane()).await, nats, home, scope }
+    }
+
+    /// Waits until the rights of all services in this namespace are in force.
+    async fn may_list(&self) {
+        for name in SERVICES {
+            let client = self.namespace.plane().client_as(&self.home, &Self::account(name)).await;
+            let agents: Api<Agent> = Api::namespaced(client, &self.namespace.name);
+            wait_for("the rights are in force", LIMIT, || async { agents.list(&Default::default()).await }).await;
+        }
     }
 
     /// The account of a service.
@@ -80,7 +136,7 @@ impl World {
 
     /// A service that is set up and not yet serving.
     pub async fn service(&self, name: &'static str, via: Via<'_>) -> Service {
-        let mut config = self.namespace.plane().config_as(&self.namespace.name, &Self::account(name)).await;
+        let mut config = self.namespace.plane().config_as(&self.home, &Self::account(name)).await;
         if let Some(gate) = via.gate {
             config.cluster_url = gate.url().parse().unwrap();
         }
@@ -89,7 +145,7 @@ impl World {
 
     /// The same with a client configuration of the test's own.
     pub async fn service_with(&self, name: &'static str, config: Config, bus: SocketAddr) -> Service {
-        service(name, &self.namespace.name, config, bus).await
+        Service { scope: self.scope.clone(), ..service(name, &self.home, config, bus).await }
     }
 
     /// A watcher that serves.
@@ -109,7 +165,7 @@ impl World {
 
     /// The same with more of an environment.
     pub async fn program_with(&self, exe: &str, name: &str, pod: &str, gate: Option<&Gate>, more: &[&str]) -> Program {
-        let (plane, namespace, account) = (self.namespace.plane(), &self.namespace.name, Self::account(name));
+        let (plane, namespace, account) = (self.namespace.plane(), &self.home, Self::account(name));
         let mut environment = match gate {
             Some(gate) => {
                 let token = plane.token_for(namespace, &account).await;
@@ -118,7 +174,7 @@ impl World {
             None => vec![format!("KUBECONFIG={}", plane.kubeconfig_as(namespace, &account).await.display())],
         };
         environment.extend([
-            format!("NAMESPACE={namespace}"),
+            format!("NAMESPACE={}", self.scope),
             format!("NATS_URL={}", self.nats.url()),
             format!("POD_NAME={pod}"),
         ]);
@@ -161,9 +217,9 @@ impl World {
         async_nats::connect(self.nats.url()).await.unwrap()
     }
 
-    /// The requests of a service so far, in their order, those about its Lease left out.
+    /// The requests of a service in this namespace so far, in their order, those about its Lease left out.
     pub async fn requests(&self, name: &str) -> Vec<AuditEvent> {
-        let user = format!("system:serviceaccount:{}:{}", self.namespace.name, Self::account(name));
+        let user = format!("system:serviceaccount:{}:{}", self.home, Self::account(name));
         let mut events = self.namespace.audit().await;
         events.retain(|event| event.complete && event.user == user && event.resource != "leases");
         events.sort_by_key(|event| event.at);
@@ -188,6 +244,7 @@ pub async fn service(name: &'static str, namespace: &str, config: Config, bus: S
     Service {
         name,
         namespace: namespace.to_owned(),
+        scope: Scope::one(namespace),
         clients,
         bus: Bus::connect(bus).await.unwrap(),
         metrics,
@@ -202,18 +259,47 @@ pub fn run_watcher(service: Service) -> Replica {
     Replica::run(service, |service| signalbox_watcher::serve(service, signalbox_watcher::Args::parse_from(["watcher"])))
 }
 
-/// The Roles of `k8s/base`, in force once this returns.
-async fn grant_roles(namespace: &Namespace) {
-    let base = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../k8s/base");
+/// A directory of manifests.
+fn manifests(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../k8s").join(path)
+}
+
+/// The documents of a file of manifests.
+pub fn documents(path: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&std::fs::read_to_string(manifests(path)).unwrap()).unwrap()
+}
+
+/// The Roles of `k8s/base`.
+fn base_rights() -> Vec<String> {
     let mut rights = Vec::new();
     for name in SERVICES {
-        let manifests = std::fs::read_to_string(base.join(format!("{name}.yaml"))).unwrap();
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
         let wanted = ["ServiceAccount", "Role", "RoleBinding"];
+        let documents = documents(&format!("base/{name}.yaml"));
         let chosen = documents.into_iter().filter(|document| wanted.iter().any(|kind| document["kind"] == *kind));
         rights.extend(chosen.map(|document| document.to_string()));
     }
     assert_eq!(rights.len(), 3 * SERVICES.len());
+    rights
+}
+
+/// The rights of an overlay, for the services of the namespace `home`.
+fn rights(overlay: &str, home: &str) -> String {
+    let mut rights = documents(&format!("overlays/{overlay}/rights.yaml"));
+    if overlay == "cluster" {
+        rights.extend(documents("overlays/cluster/leases.yaml"));
+        let bindings: Vec<_> = base_rights().iter().map(|right| serde_saphyr::from_str(right).unwrap()).collect();
+        rights.extend(bindings.into_iter().filter(|right: &Value| right["kind"] != "Role"));
+    }
+    for binding in &mut rights {
+        if binding["subjects"].is_array() {
+            binding["subjects"][0]["namespace"] = json!(home);
+        }
+    }
+    rights.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
+}
+
+/// Applies rights of the services in their own namespace; their Leases can be had once this returns.
+async fn grant(namespace: &Namespace, rights: Vec<String>) {
     namespace.apply(&rights.join("\n---\n")).await;
     for name in SERVICES {
         let account = World::account(name);

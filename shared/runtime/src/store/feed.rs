@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::Message;
-use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use prometheus::{IntGaugeVec, Opts};
 use signalbox_types::{
     ObjectId, Watched,
@@ -22,6 +22,7 @@ use crate::{
     health::Failing,
     list::{self, Only},
     metrics::Metrics,
+    scope::Scope,
 };
 
 /// Between a listing and its comparison: the changes that were on their way have come by then.
@@ -36,6 +37,10 @@ const SILENCE_JITTER: Duration = Duration::from_secs(10);
 const OWN_LISTING_INTERVAL: Duration = Duration::from_secs(15);
 /// After a LIST that failed.
 const RETRY: Duration = Duration::from_secs(2);
+/// Namespaces that are listed at the same time, at first.
+const FILL_CONCURRENCY: usize = 8;
+/// Between attempts to list a namespace that refuses it.
+const REOPEN_INTERVAL: Duration = Duration::from_secs(15);
 /// Own listings in a row that may fail before the service counts as unhealthy.
 const TOLERATED: u32 = 2;
 /// Between own listings that trouble on the bus asks for.
@@ -89,16 +94,31 @@ pub struct Feed<K: Watched> {
     failures: u32,
     settling: FuturesUnordered<BoxFuture<'static, ()>>,
     own: Option<BoxFuture<'static, Option<Listing>>>,
+    /// The scope without the namespaces that have refused their first LIST. Nothing is decided about an object of those:
+    /// what stands beside it is not known.
+    serving: Scope,
+    /// Tries those again, and gives back the ones that still refuse.
+    reopening: Option<BoxFuture<'static, Vec<String>>>,
     silent_at: Instant,
 }
 
 impl<K: Watched> Feed<K> {
     /// A feed that has not begun.
     pub fn new(kind: Kind<K>, bus: Bus, metrics: FeedMetrics, failing: Failing) -> Self {
-        let settling = FuturesUnordered::new();
-        let silent_at = silence_from_now();
-        let assembly = Assembly::default();
-        Self { kind, bus, metrics, assembly, failing, failures: 0, settling, own: None, silent_at }
+        let serving = kind.inner.scope.clone();
+        Self {
+            kind,
+            bus,
+            metrics,
+            assembly: Assembly::default(),
+            failing,
+            failures: 0,
+            settling: FuturesUnordered::new(),
+            own: None,
+            serving,
+            reopening: None,
+            silent_at: silence_from_now(),
+        }
     }
 
     /// Subscribes, LISTs, calls `ready`, and then keeps the kind true until it is dropped. The order matters: what
@@ -108,7 +128,8 @@ impl<K: Watched> Feed<K> {
         let mut listings = self.bus.subscribe(listing_subject(K::KIND)).await?;
         let mut trouble = self.bus.trouble();
         trouble.mark_unchanged();
-        fill(&self.kind).await;
+        let closed = fill(&self.kind).await;
+        self.serve_without(closed);
         self.failing.set(K::KIND, false);
         ready();
         loop {
@@ -119,6 +140,10 @@ impl<K: Watched> Feed<K> {
                     let _ = self.kind.inner.notices.send(Notice::Listed);
                 }
                 listing = pending_or(&mut self.own) => self.on_own_listing(listing),
+                closed = pending_or(&mut self.reopening) => {
+                    self.serve_without(closed);
+                    let _ = self.kind.inner.notices.send(Notice::Listed);
+                }
                 () = sleep_until(self.silent_at) => self.list_now(),
                 Ok(()) = trouble.changed() => {
                     trouble.mark_unchanged();
@@ -128,9 +153,16 @@ impl<K: Watched> Feed<K> {
         }
     }
 
+    fn serve_without(&mut self, closed: Vec<String>) {
+        self.serving = self.kind.inner.scope.without(&closed);
+        self.reopening = (!closed.is_empty()).then(|| reopen(self.kind.clone(), closed).boxed());
+    }
+
     fn on_change(&self, message: &Message) {
         let trace = message.headers.as_ref().and_then(|headers| headers.get(HEADER_TRACEPARENT));
-        match Change::decode(&message.payload) {
+        match Change::<K>::decode(&message.payload) {
+            // The watcher may serve more namespaces than we do.
+            Ok(change) if !self.serving.contains(namespace_of(&change)) => {}
             Ok(change) => self.kind.change(change, trace.map(ToString::to_string)),
             Err(error) => tracing::warn!(kind = K::KIND, %error, "change not understood; a listing will repair it"),
         }
@@ -142,8 +174,11 @@ impl<K: Watched> Feed<K> {
             Err(error) => return tracing::warn!(kind = K::KIND, %error, "listing not understood"),
         };
         if let Some(listing) = self.assembly.add(part) {
-            self.silent_at = silence_from_now();
-            self.listed(Source::Bus);
+            // Of a namespace that the watcher does not list the bus is silent.
+            if self.serving.is_within(&listing.scope) {
+                self.silent_at = silence_from_now();
+                self.listed(Source::Bus);
+            }
             self.settle(listing);
         }
     }
@@ -151,8 +186,7 @@ impl<K: Watched> Feed<K> {
     fn list_now(&mut self) {
         self.silent_at = Instant::now() + OWN_LISTING_INTERVAL;
         if self.own.is_none() {
-            let kind = self.kind.clone();
-            self.own = Some(Box::pin(own_listing(kind)));
+            self.own = Some(Box::pin(own_listing(self.kind.clone(), self.serving.clone())));
         }
     }
 
@@ -178,30 +212,69 @@ impl<K: Watched> Feed<K> {
         self.metrics.listed(K::KIND, source);
     }
 
-    fn settle(&mut self, listing: Listing) {
+    fn settle(&mut self, mut listing: Listing) {
+        listing.objects.retain(|id| self.serving.contains(&id.namespace));
         self.settling.push(Box::pin(settle(self.kind.clone(), listing)));
     }
 }
 
-/// The first LIST, for as long as it takes.
-async fn fill<K: Watched>(kind: &Kind<K>) {
-    while let Err(error) = kind.live_list(Only::All, |_| true).await {
-        tracing::warn!(kind = K::KIND, %error, "first LIST failed; trying again");
+/// The first LISTs, for as long as they take. Gives back the namespaces that refuse theirs, if others do not: one that
+/// its team has taken away, our Role included, must not keep the others from being served.
+async fn fill<K: Watched>(kind: &Kind<K>) -> Vec<String> {
+    let places = kind.inner.scope.places();
+    let (count, mut left) = (places.len(), places);
+    loop {
+        let failed = fill_at(kind, left).await;
+        if failed.len() < count && failed.iter().all(|(_, error)| is_refusal(error)) {
+            return failed.into_iter().filter_map(|(place, _)| place).collect();
+        }
+        left = failed.into_iter().map(|(place, _)| place).collect();
         sleep(RETRY).await;
     }
 }
 
-async fn own_listing<K: Watched>(kind: Kind<K>) -> Option<Listing> {
-    match list::metadata::<K>(&kind.inner.client, &kind.inner.namespace).await {
-        Ok((version, objects)) => {
+/// LISTs these places once, and gives back those that failed.
+async fn fill_at<K: Watched>(kind: &Kind<K>, places: Vec<Option<String>>) -> Vec<(Option<String>, kube::Error)> {
+    let list = |place: Option<String>| async move {
+        let error = kind.list(place.as_deref(), Only::All, |_| true).await.err()?;
+        tracing::warn!(kind = K::KIND, namespace = place, %error, "first LIST failed; trying again");
+        Some((place, error))
+    };
+    let failed = futures::stream::iter(places).map(list).buffer_unordered(FILL_CONCURRENCY);
+    failed.filter_map(async |failed| failed).collect().await
+}
+
+/// Waits, LISTs the namespaces again, and gives back those that still fail.
+async fn reopen<K: Watched>(kind: Kind<K>, closed: Vec<String>) -> Vec<String> {
+    sleep(REOPEN_INTERVAL).await;
+    let failed = fill_at(&kind, closed.into_iter().map(Some).collect()).await;
+    failed.into_iter().filter_map(|(place, _)| place).collect()
+}
+
+fn is_refusal(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
+}
+
+async fn own_listing<K: Watched>(kind: Kind<K>, scope: Scope) -> Option<Listing> {
+    match list::metadata::<K>(&kind.inner.client, &scope).await {
+        Ok(list::Versions { scope, version, objects, refused }) => {
+            for (namespace, error) in refused {
+                tracing::warn!(kind = K::KIND, namespace, %error, "own listing failed here; trying again");
+            }
             let id = |(namespace, name, uid, resource_version)| ObjectId { namespace, name, uid, resource_version };
-            let objects = objects.into_iter().map(id).collect();
-            Some(Listing { scope: vec![kind.inner.namespace.clone()], version, objects })
+            Some(Listing { scope, version, objects: objects.into_iter().map(id).collect() })
         }
         Err(error) => {
             tracing::warn!(kind = K::KIND, %error, "own listing failed; trying again");
             None
         }
+    }
+}
+
+fn namespace_of<K: Watched>(change: &Change<K>) -> &str {
+    match change {
+        Change::Applied(object) => object.meta().namespace.as_deref().unwrap_or_default(),
+        Change::Deleted(id) => &id.namespace,
     }
 }
 
@@ -215,7 +288,8 @@ async fn settle<K: Watched>(kind: Kind<K>, listing: Listing) {
         let kind = &kind;
         async move {
             if let Err(error) = get_guarded(kind, &key).await {
-                tracing::warn!(kind = K::KIND, name = key.1, %error, "GET after a listing failed; the next one repairs it");
+                let (kind, (namespace, name)) = (K::KIND, key);
+                tracing::warn!(kind, namespace, name, %error, "GET after a listing failed; the next one repairs it");
             }
         }
     };

@@ -29,7 +29,7 @@ impl<'a> Feeds<'a> {
 
     /// Adds a kind; it is empty until the feeds run.
     pub fn hold<K: Watched>(&mut self) -> (Kind<K>, Told<K>) {
-        let (kind, told) = Kind::new(self.service.clients.reader.clone(), &self.service.namespace);
+        let (kind, told) = Kind::new(self.service.clients.reader.clone(), self.service.scope.clone());
         // Until it is listed a leader is not ready: it does not act on half a picture.
         self.failing.set(K::KIND, true);
         let feed = Feed::new(kind.clone(), self.service.bus.clone(), self.metrics.clone(), self.failing.clone());

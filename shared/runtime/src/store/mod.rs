@@ -24,6 +24,7 @@ pub use self::{
 };
 use crate::{
     list::{self, Only},
+    scope::Scope,
     sync::lock,
 };
 
@@ -51,29 +52,35 @@ struct Inner<K: Watched> {
     table: Mutex<Table<K>>,
     reader: reflector::Store<K>,
     client: Client,
-    namespace: String,
+    scope: Scope,
     // Unbounded, because answers go in from synchronous code that must not wait; what reads it only maps names.
     notices: mpsc::UnboundedSender<Notice<K>>,
 }
 
 impl<K: Watched> Kind<K> {
-    /// An empty store of the kind for one namespace, and what it will tell.
-    pub fn new(client: Client, namespace: &str) -> (Self, mpsc::UnboundedReceiver<Notice<K>>) {
+    /// An empty store of the kind for the namespaces of `scope`, and what it will tell.
+    pub fn new(client: Client, scope: Scope) -> (Self, mpsc::UnboundedReceiver<Notice<K>>) {
         let (notices, told) = mpsc::unbounded_channel();
         let table = Table::default();
         let reader = table.reader();
-        let namespace = namespace.to_owned();
-        (Self { inner: Arc::new(Inner { table: Mutex::new(table), reader, client, namespace, notices }) }, told)
+        (Self { inner: Arc::new(Inner { table: Mutex::new(table), reader, client, scope, notices }) }, told)
     }
 
     /// The object as it was last seen.
-    pub fn get(&self, name: &str) -> Option<Arc<K>> {
-        self.lock().get(&(self.inner.namespace.clone(), name.to_owned()))
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.lock().get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// All objects as they were last seen.
+    /// All objects of all namespaces as they were last seen.
     pub fn all(&self) -> Vec<Arc<K>> {
         self.inner.reader.state()
+    }
+
+    /// All objects of one namespace as they were last seen.
+    pub fn all_in(&self, namespace: &str) -> Vec<Arc<K>> {
+        let mut all = self.all();
+        all.retain(|object| is_in(&**object, namespace));
+        all
     }
 
     /// The map as kube's control loop reads it.
@@ -81,33 +88,35 @@ impl<K: Watched> Kind<K> {
         self.inner.reader.clone()
     }
 
-    /// The API of the kind, for reads that the Store has no use for.
-    pub fn api(&self) -> Api<K> {
-        Api::namespaced(self.inner.client.clone(), &self.inner.namespace)
-    }
-
-    /// The namespace this is of.
-    pub fn namespace(&self) -> &str {
-        &self.inner.namespace
+    /// The API of the kind in a namespace, for reads that the Store has no use for.
+    pub fn api(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.inner.client.clone(), namespace)
     }
 
     /// GETs the object, whole; a slim copy of the answer goes into the Store. One that does not decode counts as an
     /// error of its own, not as absent.
-    pub async fn live(&self, name: &str) -> Result<Option<K>, Error> {
+    pub async fn live(&self, namespace: &str, name: &str) -> Result<Option<K>, Error> {
         let question = self.ask();
-        let answer = self.api().get_opt(name).await?;
+        let answer = self.api(namespace).get_opt(name).await?;
         match &answer {
             Some(object) => question.answer(object.clone()),
-            None => question.absent(name),
+            None => question.absent(namespace, name),
         }
         Ok(answer)
     }
 
-    /// LISTs the objects that `only` takes into the Store. `listed` is the same condition on an object that is held.
-    pub async fn live_list(&self, only: Only<'_>, listed: impl Fn(&K) -> bool) -> Result<(), Error> {
+    /// LISTs the objects of the namespace that `only` takes into the Store. `listed` is the same condition on an object
+    /// that is held.
+    pub async fn live_list(&self, namespace: &str, only: Only<'_>, listed: impl Fn(&K) -> bool) -> Result<(), Error> {
+        self.list(Some(namespace), only, listed).await
+    }
+
+    /// The same at one place of a scope.
+    async fn list(&self, place: Option<&str>, only: Only<'_>, listed: impl Fn(&K) -> bool) -> Result<(), Error> {
         let question = self.ask();
-        let found = list::full(&self.inner.client, &self.inner.namespace, only).await?;
-        let transitions = self.lock().answer_list(question.ask, found.objects, listed);
+        let objects = list::full(&self.inner.client, place, only).await?;
+        let listed = |held: &K| place.is_none_or(|namespace| is_in(held, namespace)) && listed(held);
+        let transitions = self.lock().answer_list(question.ask, objects, listed);
         transitions.into_iter().for_each(|transition| self.tell(Some(transition)));
         Ok(())
     }
@@ -149,8 +158,8 @@ impl<K: Watched> Question<K> {
     }
 
     /// There is no object of that name.
-    pub fn absent(&self, name: &str) {
-        let key = (self.kind.inner.namespace.clone(), name.to_owned());
+    pub fn absent(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
         let transition = self.kind.lock().answer_absent(self.ask, &key);
         self.kind.tell(transition);
     }
@@ -164,15 +173,21 @@ impl<K: Watched> Drop for Question<K> {
 
 /// GETs an object as the feed does it: one that does not decode is told and treated as absent.
 async fn get_guarded<K: Watched>(kind: &Kind<K>, key: &Key) -> Result<(), Error> {
-    let api: Api<DeserializeGuard<K>> = Api::namespaced(kind.inner.client.clone(), &key.0);
+    let (namespace, name) = key;
+    let api: Api<DeserializeGuard<K>> = Api::namespaced(kind.inner.client.clone(), namespace);
     let question = kind.ask();
-    match api.get_opt(&key.1).await? {
+    match api.get_opt(name).await? {
         Some(DeserializeGuard(Ok(object))) => question.answer(object),
         Some(DeserializeGuard(Err(invalid))) => {
-            tracing::warn!(kind = K::KIND, name = key.1, error = invalid.error, "object does not decode; left out");
-            question.absent(&key.1);
+            let (kind, error) = (K::KIND, invalid.error);
+            tracing::warn!(kind, namespace, name, error, "object does not decode; left out");
+            question.absent(namespace, name);
         }
-        None => question.absent(&key.1),
+        None => question.absent(namespace, name),
     }
     Ok(())
+}
+
+fn is_in<K: Watched>(object: &K, namespace: &str) -> bool {
+    object.meta().namespace.as_deref() == Some(namespace)
 }

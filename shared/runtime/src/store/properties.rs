@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use signalbox_types::{Agent, ObjectId, bus::Change, resource_version};
 
-use super::table::{Ask, Key, Listing, Table};
+use super::table::{Ask, Key, Listing, Table, key_of};
 
 /// What happens next. Numbers choose among what there is at that moment.
 #[derive(Clone, Debug)]
@@ -22,6 +22,11 @@ enum Step {
     Answer(u16),
     /// Something that is no watcher of this API server sends a change in a version that was never given out.
     Forge { name: u8, ahead: u64, uid: bool },
+}
+
+/// Agents of the same names in two namespaces.
+fn key(which: u8) -> Key {
+    (format!("ns-{}", which % 2), format!("agent-{}", which / 2))
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -42,103 +47,120 @@ fn forged() -> impl Strategy<Value = Step> {
 struct World {
     version: u64,
     uids: u64,
-    truth: BTreeMap<String, Agent>,
+    truth: BTreeMap<Key, Agent>,
     sent: Vec<Change<Agent>>,
     table: Table<Agent>,
-    on_the_way: Vec<(Ask, String, Option<Agent>)>,
+    on_the_way: Vec<(Ask, Key, Option<Agent>)>,
 }
 
 impl World {
     fn step(&mut self, step: &Step) {
         match step {
-            Step::Write { name, delete } => self.write(&format!("agent-{name}"), *delete),
+            Step::Write { name, delete } => self.write(&key(*name), *delete),
             Step::Deliver(which) => {
                 if let Some(change) = pick(&self.sent, *which) {
                     self.table.change(change.clone());
                 }
             }
             Step::Ask(name) => {
-                let name = format!("agent-{name}");
-                let answer = self.truth.get(&name).cloned();
-                self.on_the_way.push((self.table.ask(), name, answer));
+                let key = key(*name);
+                let answer = self.truth.get(&key).cloned();
+                self.on_the_way.push((self.table.ask(), key, answer));
             }
             Step::Answer(which) => {
                 if !self.on_the_way.is_empty() {
                     let index = usize::from(*which) % self.on_the_way.len();
-                    let (ask, name, answer) = self.on_the_way.swap_remove(index);
-                    self.arrive(ask, &name, answer);
+                    let (ask, key, answer) = self.on_the_way.swap_remove(index);
+                    self.arrive(ask, &key, answer);
                 }
             }
-            Step::Forge { name, ahead, uid } => self.forge(&format!("agent-{name}"), self.version + ahead, *uid),
+            Step::Forge { name, ahead, uid } => self.forge(&key(*name), self.version + ahead, *uid),
         }
     }
 
-    fn forge(&mut self, name: &str, version: u64, own_uid: bool) {
-        let uid = self.truth.get(name).and_then(ResourceExt::uid).filter(|_| own_uid);
-        let forged = agent(name, &uid.unwrap_or_else(|| "forged".to_owned()), version);
+    fn forge(&mut self, key: &Key, version: u64, own_uid: bool) {
+        let uid = self.truth.get(key).and_then(ResourceExt::uid).filter(|_| own_uid);
+        let forged = agent(key, &uid.unwrap_or_else(|| "forged".to_owned()), version);
         self.table.change(Change::Applied(forged));
     }
 
-    fn write(&mut self, name: &str, delete: bool) {
+    fn write(&mut self, key: &Key, delete: bool) {
         self.version += 1;
         if delete {
-            let Some(gone) = self.truth.remove(name) else { return };
+            let Some(gone) = self.truth.remove(key) else { return };
             let mut id = ObjectId::of(&gone).unwrap();
             id.resource_version = self.version.to_string();
             return self.sent.push(Change::Deleted(id));
         }
-        let uid = self.truth.get(name).and_then(ResourceExt::uid).unwrap_or_else(|| {
+        let uid = self.truth.get(key).and_then(ResourceExt::uid).unwrap_or_else(|| {
             self.uids += 1;
             format!("uid-{}", self.uids)
         });
-        let agent = agent(name, &uid, self.version);
-        self.truth.insert(name.to_owned(), agent.clone());
+        let agent = agent(key, &uid, self.version);
+        self.truth.insert(key.clone(), agent.clone());
         self.sent.push(Change::Applied(agent));
     }
 
-    fn arrive(&mut self, ask: Ask, name: &str, answer: Option<Agent>) {
+    fn arrive(&mut self, ask: Ask, key: &Key, answer: Option<Agent>) {
         match answer {
             Some(agent) => self.table.answer(ask, agent),
-            None => self.table.answer_absent(ask, &key(name)),
+            None => self.table.answer_absent(ask, key),
         };
         self.table.close(ask);
     }
 
+    /// A LIST of one namespace, as it is now.
+    fn listing_in(&self, namespace: &str) -> Listing {
+        let objects = self.truth.values().filter_map(ObjectId::of).filter(|id| id.namespace == namespace).collect();
+        Listing { scope: vec![namespace.to_owned()], version: self.version, objects }
+    }
+
+    /// LISTs of both namespaces at the same moment.
     fn listing(&self) -> Listing {
-        let objects = self.truth.values().filter_map(ObjectId::of).collect();
-        Listing { scope: vec!["ns".into()], version: self.version, objects }
+        join(self.listing_in("ns-0"), self.listing_in("ns-1"))
+    }
+
+    fn settle(&mut self) {
+        self.settle_by(&self.listing());
     }
 
     /// What a service does after a listing: asks for all that differs, and is answered.
-    fn settle(&mut self) {
-        for key in self.table.differences(&self.listing()) {
+    fn settle_by(&mut self, listing: &Listing) {
+        for key in self.table.differences(listing) {
             let ask = self.table.ask();
-            let answer = self.truth.get(&key.1).cloned();
-            self.arrive(ask, &key.1, answer);
+            let answer = self.truth.get(&key).cloned();
+            self.arrive(ask, &key, answer);
         }
     }
 
-    fn held(&self) -> BTreeMap<String, (String, u64)> {
-        let held = self.table.reader().state();
-        held.iter().map(|agent| (agent.name_any(), (agent.uid().unwrap(), resource_version(&**agent)))).collect()
+    fn held(&self) -> BTreeMap<Key, (String, u64)> {
+        state(self.table.reader().state().iter().map(AsRef::as_ref))
     }
 
-    fn true_state(&self) -> BTreeMap<String, (String, u64)> {
-        let all = self.truth.iter();
-        all.map(|(name, agent)| (name.clone(), (agent.uid().unwrap(), resource_version(agent)))).collect()
+    fn true_state(&self) -> BTreeMap<Key, (String, u64)> {
+        state(self.truth.values())
     }
 }
 
-fn agent(name: &str, uid: &str, version: u64) -> Agent {
+fn state<'a>(agents: impl Iterator<Item = &'a Agent>) -> BTreeMap<Key, (String, u64)> {
+    agents.map(|agent| (key_of(agent), (agent.uid().unwrap(), resource_version(agent)))).collect()
+}
+
+/// One listing over LISTs of two namespaces.
+fn join(first: Listing, second: Listing) -> Listing {
+    Listing {
+        scope: [first.scope, second.scope].concat(),
+        version: first.version.min(second.version),
+        objects: [first.objects, second.objects].concat(),
+    }
+}
+
+fn agent((namespace, name): &Key, uid: &str, version: u64) -> Agent {
     serde_json::from_value(json!({
         "apiVersion": "agents.re-cinq.com/v1alpha1", "kind": "Agent", "spec": {"stationRef": "s"},
-        "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": version.to_string()},
+        "metadata": {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": version.to_string()},
     }))
     .unwrap()
-}
-
-fn key(name: &str) -> Key {
-    ("ns".to_owned(), name.to_owned())
 }
 
 fn pick<T>(all: &[T], which: u16) -> Option<&T> {
@@ -153,8 +175,8 @@ proptest! {
         let mut world = World::default();
         steps.iter().for_each(|step| world.step(step));
         // What is still on its way when the listing is compared arrives before the questions of the comparison.
-        for (ask, name, answer) in std::mem::take(&mut world.on_the_way) {
-            world.arrive(ask, &name, answer);
+        for (ask, key, answer) in std::mem::take(&mut world.on_the_way) {
+            world.arrive(ask, &key, answer);
         }
         world.settle();
         prop_assert_eq!(world.held(), world.true_state());
@@ -189,6 +211,34 @@ proptest! {
     }
 
     #[test]
+    fn a_listing_over_lists_of_two_moments_leaves_wrong_what_changed_between_them_at_most_and_the_next_nothing(
+        before in prop::collection::vec(step(), 0..60),
+        between in prop::collection::vec(step(), 0..20),
+    ) {
+        let mut world = World::default();
+        before.iter().for_each(|step| world.step(step));
+        let first = world.listing_in("ns-0");
+        between.iter().for_each(|step| world.step(step));
+        world.on_the_way.drain(..).for_each(|(ask, ..)| world.table.close(ask));
+        let (low, listing) = (first.version, join(first, world.listing_in("ns-1")));
+        prop_assert_eq!(listing.version, low);
+        world.settle_by(&listing);
+        let changed = |key: &Key| between.iter().any(|step| matches!(step, Step::Write { name, .. } if self::key(*name) == *key));
+        let unchanged = |mut state: BTreeMap<_, _>| { state.retain(|key, _| !changed(key)); state };
+        prop_assert_eq!(unchanged(world.held()), unchanged(world.true_state()));
+        world.settle();
+        prop_assert_eq!(world.held(), world.true_state());
+    }
+
+    #[test]
+    fn a_listing_of_one_namespace_asks_for_nothing_of_another(steps in prop::collection::vec(step(), 0..60)) {
+        let mut world = World::default();
+        steps.iter().for_each(|step| world.step(step));
+        let listing = world.listing_in("ns-0");
+        prop_assert!(world.table.differences(&listing).iter().all(|(namespace, _)| namespace == "ns-0"));
+    }
+
+    #[test]
     fn a_listing_that_agrees_asks_for_nothing(steps in prop::collection::vec(step(), 0..40), more in 0u8..4) {
         let mut world = World::default();
         steps.iter().for_each(|step| world.step(step));
@@ -196,7 +246,7 @@ proptest! {
         world.settle();
         let listing = world.listing();
         // An object that changes while the listing is on its way costs nothing either.
-        world.write(&format!("agent-{more}"), false);
+        world.write(&key(more), false);
         let change = world.sent.last().cloned().unwrap();
         world.table.change(change);
         prop_assert_eq!(world.table.differences(&listing), Vec::<Key>::new());
@@ -206,22 +256,22 @@ proptest! {
 #[test]
 fn an_answer_that_was_overtaken_by_a_delete_does_not_bring_the_object_back() {
     let mut world = World::default();
-    world.write("a", false);
+    world.write(&key(0), false);
     world.table.change(world.sent[0].clone());
     let ask = world.table.ask();
-    let answer = world.truth.get("a").cloned();
-    world.write("a", true);
+    let answer = world.truth.get(&key(0)).cloned();
+    world.write(&key(0), true);
     world.table.change(world.sent[1].clone());
-    world.arrive(ask, "a", answer);
+    world.arrive(ask, &key(0), answer);
     assert!(world.held().is_empty());
 }
 
 #[test]
 fn a_delete_of_an_earlier_object_of_the_same_name_leaves_the_later_one() {
     let mut world = World::default();
-    world.write("a", false);
-    world.write("a", true);
-    world.write("a", false);
+    world.write(&key(0), false);
+    world.write(&key(0), true);
+    world.write(&key(0), false);
     for index in [0, 2, 1] {
         world.table.change(world.sent[index].clone());
     }
@@ -231,11 +281,11 @@ fn a_delete_of_an_earlier_object_of_the_same_name_leaves_the_later_one() {
 #[test]
 fn an_own_write_replaces_what_was_held_and_late_news_of_before_is_ignored() {
     let mut world = World::default();
-    world.write("a", false);
+    world.write(&key(0), false);
     let ask = world.table.ask();
-    world.write("a", false);
-    let answer = world.truth.get("a").cloned();
-    world.arrive(ask, "a", answer);
+    world.write(&key(0), false);
+    let answer = world.truth.get(&key(0)).cloned();
+    world.arrive(ask, &key(0), answer);
     assert!(world.table.change(world.sent[0].clone()).is_none());
     assert_eq!(world.held(), world.true_state());
 }
@@ -244,7 +294,7 @@ fn an_own_write_replaces_what_was_held_and_late_news_of_before_is_ignored() {
 fn questions_that_are_closed_leave_nothing_behind() {
     let mut world = World::default();
     let (first, second) = (world.table.ask(), world.table.ask());
-    world.write("a", false);
+    world.write(&key(0), false);
     world.table.change(world.sent[0].clone());
     world.table.close(first);
     assert_eq!(world.table.remembered(), 1);

@@ -13,6 +13,8 @@ use kube::runtime::{
 };
 use signalbox_types::{ObjectId, Watched, bus::Change, resource_version};
 
+use crate::scope::covers;
+
 /// A namespace and a name.
 pub type Key = (String, String);
 
@@ -174,13 +176,12 @@ impl<K: Watched> Table<K> {
     pub fn differences(&mut self, listing: &Listing) -> Vec<Key> {
         let listed: HashMap<Key, &ObjectId> =
             listing.objects.iter().map(|id| ((id.namespace.clone(), id.name.clone()), id)).collect();
-        let in_scope = |namespace: &String| listing.scope.is_empty() || listing.scope.contains(namespace);
         let (mut differing, mut ahead) = (Vec::new(), HashMap::new());
         for held in self.reader.state() {
             let (key, version) = (key_of(&*held), resource_version(&*held));
             let same = match listed.get(&key) {
                 Some(id) => ObjectId::of(&*held).as_ref() == Some(*id),
-                None => !in_scope(&key.0),
+                None => !covers(&listing.scope, &key.0),
             };
             if same {
                 continue;
@@ -237,7 +238,7 @@ impl<K: Watched> Table<K> {
 pub struct Listing {
     /// The namespaces that were listed; empty means all.
     pub scope: Vec<String>,
-    /// The version of the LIST.
+    /// The version of the LIST; of several LISTs, one a namespace, the lowest of theirs.
     pub version: u64,
     /// Every object of the scope.
     pub objects: Vec<ObjectId>,

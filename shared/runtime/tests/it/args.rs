@@ -36,8 +36,10 @@ fn service_for_the_tests_above() {
     // The arguments are those of the test program, so they are left out: what is tested is the environment.
     match parse_from::<Service, _>(["service".into()]) {
         Ok(service) => println!(
-            "{:?} token={:?} bytes={}",
+            "{:?} own={:?} serves={} token={:?} bytes={}",
             service.common,
+            service.common.namespace(),
+            service.common.scope(),
             service.common.kube_api_token.as_ref().map(|token| token.expose().len()),
             service.max_output_bytes
         ),
@@ -70,6 +72,16 @@ fn case_42_max_output_bytes_that_is_no_number_stops_the_start_with_the_exact_mes
 #[case("HEALTH_PORT", "0", "HEALTH_PORT must be a port from 1 to 65535, got: \"0\"")]
 #[case("HEALTH_PORT", "http", "HEALTH_PORT must be a port from 1 to 65535, got: \"http\"")]
 #[case("KUBE_API_URL", "ftp://api", "KUBE_API_URL must be a URL starting with http:// or https://, got: \"ftp://api\"")]
+#[case(
+    "NAMESPACE",
+    "a,B",
+    "NAMESPACE must be the name of a namespace, several separated by commas, or * for all, got: \"a,B\""
+)]
+#[case(
+    "NAMESPACE",
+    "",
+    "NAMESPACE must be the name of a namespace, several separated by commas, or * for all, got: \"\""
+)]
 #[case("NATS_URL", "http://nats", "NATS_URL must be a URL starting with nats:// or tls://, got: \"http://nats\"")]
 #[case("NATS_URL", "", "NATS_URL must name at least one server and no empty one, got: \"\"")]
 #[case("LOG", "info,=", "LOG must be a log filter such as info or info,signalbox_runtime=debug, got: \"info,=\"")]
@@ -96,9 +108,14 @@ fn a_password_within_a_url_is_refused_without_repeating_it() {
 fn without_any_variable_the_defaults_of_the_contract_hold() {
     let output = start(&[]);
     let text = String::from_utf8(output.stdout).unwrap();
-    for expected in
-        ["\"ai-agents\"", "health_port: 8081", "\"nats://nats:4222\"", "log: \"info\"", "token=None", "bytes=262144"]
-    {
+    for expected in [
+        "own=\"ai-agents\" serves=ai-agents",
+        "health_port: 8081",
+        "\"nats://nats:4222\"",
+        "log: \"info\"",
+        "token=None",
+        "bytes=262144",
+    ] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
 }
