@@ -32,6 +32,10 @@ test: setup ## Every test that needs no node (a real API server, etcd and NATS a
 e2e: images ## Scenarios with real pods on CLUSTER (kind or bare)
 	@e2e/scenarios/run
 
+.PHONY: e2e-vendors
+e2e-vendors: images ## The vendors' real CLIs: what they print, compared with the recordings, and runs of them on CLUSTER=bare
+	@e2e/vendors/run
+
 .PHONY: images
 images: static ## Build the container images with docker, else buildah
 	@e2e/cluster/images --binaries $(STATIC)
@@ -43,6 +47,10 @@ static: setup ## Build the programs of the images as static binaries into target
 	  $(foreach program,$(PROGRAMS),--bin $(program))
 	@for program in $(PROGRAMS); do cmp -s $(STATIC_TARGET)/$(HOST)/release/$$program $(STATIC)/$$program || \
 	  install -m 755 $(STATIC_TARGET)/$(HOST)/release/$$program $(STATIC)/$$program; done
+
+.PHONY: cli
+cli: setup ## Build kubectl-signalbox, one static binary, into target/static
+	@$(MAKE) static PROGRAMS=kubectl-signalbox
 
 .PHONY: check
 check: setup ## Format, lints, licences, generated files, manifests, scripts

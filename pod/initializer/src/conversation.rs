@@ -45,7 +45,7 @@ pub(crate) enum Error {
 }
 
 impl Conversation {
-    /// Restores it; any failure is in the log.
+    /// Restores it, and says whether it is there; any failure is in the log.
     ///
     /// # Errors
     /// It is required and is not there.
@@ -54,13 +54,13 @@ impl Conversation {
         home: &Path,
         fetcher: &Fetcher,
         env: impl Fn(&str) -> Option<String>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let store = redact::addresses(&self.source);
         match self.fetch_and_unpack(home, fetcher, env).await {
             Ok(unpacked) => {
                 let Unpacked { written, left_out } = unpacked;
                 tracing::info!("conversation {:?} of {store}: {written} members, {left_out} left out", self.id);
-                Ok(())
+                Ok(true)
             }
             Err(error) if self.required => {
                 tracing::error!("conversation {:?} of {store}: {error}", self.id);
@@ -68,11 +68,11 @@ impl Conversation {
             }
             Err(Error::Fetch(error)) if error.is_absence() => {
                 tracing::info!("{store} has no conversation {:?}: it begins with this run", self.id);
-                Ok(())
+                Ok(false)
             }
             Err(error) => {
                 tracing::warn!("going on without conversation {:?} of {store}: {error}", self.id);
-                Ok(())
+                Ok(false)
             }
         }
     }

@@ -1,7 +1,10 @@
 use std::{io, path::Path};
 
 use signalbox_output::Events;
-use signalbox_types::event::{Lifecycle, LifecycleStatus, Stage};
+use signalbox_types::{
+    event::{Lifecycle, LifecycleStatus, Stage},
+    names,
+};
 use signalbox_vendors::Vendor;
 use tokio::{runtime::Handle, task::spawn_blocking};
 
@@ -193,7 +196,12 @@ impl Steps<'_> {
         let Some(conversation) = &self.config.conversation else { return Ok(()) };
         self.running("conversation").await;
         let restored = conversation.restore(self.home, &self.fetcher, env).await;
-        restored.map_err(|error| Failure::of("conversation", 1).because(format!("{:?}: {error}", conversation.id)))
+        let failed = |error| Failure::of("conversation", 1).because(format!("{:?}: {error}", conversation.id));
+        if restored.map_err(failed)? {
+            return Ok(());
+        }
+        let mark = names::beneath(&self.args.agent_dir, names::FRESH_MARK_PATH);
+        blocking("conversation", move || std::fs::write(mark, "")).await
     }
 
     async fn settings(&self) -> Result<(), Failure> {

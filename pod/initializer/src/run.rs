@@ -1,4 +1,4 @@
-use std::{future::pending, io, path::Path, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
 use signalbox_output::{Events, Output, deadline};
 use signalbox_types::{
@@ -32,10 +32,12 @@ pub(crate) async fn run(args: &Args) -> io::Result<i32> {
     let env = |name: &str| std::env::var(name).ok();
     let now = deadline::boottime_ms();
     // First of all, so that everything that follows counts.
-    let start = deadline::keep_start(&stamp(&args.agent_dir), now).unwrap_or_else(|error| {
-        tracing::warn!("the start of the run is not kept, its deadline counts from the agent's start: {error}");
-        now
-    });
+    let start = deadline::keep_start(&names::beneath(&args.agent_dir, names::STARTED_STAMP_PATH), now).unwrap_or_else(
+        |error| {
+            tracing::warn!("the start of the run is not kept, its deadline counts from the agent's start: {error}");
+            now
+        },
+    );
     let output = Arc::new(Output::from_env(env));
     let events = Events::new(Arc::clone(&output));
     events.emit(&Lifecycle::new(Stage::Init, LifecycleStatus::Started)).await;
@@ -58,12 +60,6 @@ pub(crate) async fn run(args: &Args) -> io::Result<i32> {
     events.emit(&event).await;
     output.finish(if code > 128 { FLUSH_AT_SIGNAL } else { FLUSH }).await;
     Ok(code)
-}
-
-/// The stamp's place below `agent_dir`.
-fn stamp(agent_dir: &Path) -> std::path::PathBuf {
-    let name = Path::new(names::STARTED_STAMP_PATH).strip_prefix(names::AGENT_HOME);
-    agent_dir.join(name.unwrap_or(Path::new(names::STARTED_STAMP_PATH)))
 }
 
 async fn after(limit: Option<Duration>) {

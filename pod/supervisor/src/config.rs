@@ -1,11 +1,7 @@
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use signalbox_types::{Watch, names};
-use signalbox_vendors::{Vendor, state_paths};
+use signalbox_vendors::{Vendor, state_paths, without_resume};
 
 /// What is printed where there is nothing to start.
 pub(crate) const USAGE: &str = "usage: ai-agent-supervisor -- <agent> [args...]";
@@ -43,8 +39,21 @@ impl Args {
 
     /// Where the initializer has left the start of the run.
     pub(crate) fn stamp(&self) -> PathBuf {
-        let stamp = Path::new(names::STARTED_STAMP_PATH);
-        self.agent_dir.join(stamp.strip_prefix(names::AGENT_HOME).unwrap_or(stamp))
+        names::beneath(&self.agent_dir, names::STARTED_STAMP_PATH)
+    }
+
+    /// Whether the session that the run was to go on with is not there.
+    pub(crate) fn is_fresh(&self) -> bool {
+        names::beneath(&self.agent_dir, names::FRESH_MARK_PATH).exists()
+    }
+
+    /// Starts the CLI of `vendor` with a new session.
+    pub(crate) fn forget_session(&mut self, vendor: Vendor) {
+        let mut argv = std::mem::take(&mut self.arguments);
+        argv.insert(0, std::mem::take(&mut self.program));
+        without_resume(vendor, &mut argv);
+        self.program = argv.remove(0);
+        self.arguments = argv;
     }
 }
 

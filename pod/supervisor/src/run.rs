@@ -23,13 +23,18 @@ use crate::{
 ///
 /// # Errors
 /// Signals cannot be listened for.
-pub(crate) async fn run(args: Args) -> io::Result<i32> {
+pub(crate) async fn run(mut args: Args) -> io::Result<i32> {
     let signals = Signals::listen()?;
     let now = deadline::boottime_ms();
     let start = deadline::read_start(&args.stamp(), now).unwrap_or(now);
     let limit = deadline::remaining(variable("AGENT_DEADLINE_MS").as_deref(), start, now);
     let limit = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let config = Config::from_env(variable);
+    let mut config = Config::from_env(variable);
+    if args.is_fresh() {
+        tracing::warn!("the conversation {:?} is not there: the agent begins a new one", config.resumes);
+        args.forget_session(config.vendor);
+        config.resumes.clear();
+    }
     let clock = Clock::new(limit, config.grace);
     let output = Arc::new(Output::from_env(variable));
     let events = Events::new(Arc::clone(&output));

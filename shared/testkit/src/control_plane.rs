@@ -255,7 +255,11 @@ impl ControlPlane {
             "clusters": [{"name": "test", "cluster": {"server": format!("https://{address}"), "certificate-authority": ca}}],
             "users": [{"name": "test", "user": {"token": token}}],
         });
-        self.dir.write(name, &config.to_string())
+        // A program of another test may be reading it at this moment.
+        let new = self.dir.write(&format!("{name}.{:08x}", rand::random::<u32>()), &config.to_string());
+        let place = self.dir.path().join(name);
+        std::fs::rename(new, &place).expect("the file is moved into its place");
+        place
     }
 }
 

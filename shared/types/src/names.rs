@@ -1,6 +1,8 @@
 //! The names of the contract, each once: labels, annotations, finalizers, Secrets, variables, paths and reasons.
 //! Pages: `docs/contract/agents.md` sections 3, 4, 13 and 15.
 
+use std::path::{Path, PathBuf};
+
 /// The API group of Agents, Stations and AgentDefinitions.
 pub const GROUP: &str = "agents.re-cinq.com";
 /// The group and its one version, as an owner reference has it.
@@ -53,6 +55,9 @@ pub const STAGED_SUPERVISOR_PATH: &str = "/usr/local/lib/ai-agent/ai-agent-super
 /// Where the initializer leaves its start, in milliseconds of boot time, so that the deadline counts from there however
 /// long the preparation took. Boot time is one clock for all containers of a node and no one can set it.
 pub const STARTED_STAMP_PATH: &str = "/agent/.started-boottime-ms";
+/// What the initializer leaves where the conversation that the run was to go on with is not there: the supervisor starts the
+/// CLI without it.
+pub const FRESH_MARK_PATH: &str = "/agent/.fresh-conversation";
 /// `PATH` of both containers of a run.
 pub const RUN_PATH: &str = "/agent/.local/bin:/usr/local/bin:/usr/bin:/bin";
 /// The uid and gid of the agent.
@@ -90,6 +95,12 @@ pub const CONDITION_FINISHED: &str = "Finished";
 const MAX_LABEL: usize = 63;
 /// What is kept of a longer one before its hash.
 const KEPT_PREFIX: usize = 54;
+
+/// Where a path below [`AGENT_HOME`] is in another folder that takes its place.
+pub fn beneath(agent_dir: &Path, path: &str) -> PathBuf {
+    let path = Path::new(path);
+    agent_dir.join(path.strip_prefix(AGENT_HOME).unwrap_or(path))
+}
 
 /// The name of an Agent's Job: `agent-job-<agent>`, shortened.
 pub fn job_name(agent: &str) -> String {

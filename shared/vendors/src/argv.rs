@@ -1,3 +1,5 @@
+use std::ffi::OsString;
+
 use signalbox_types::AgentDefinitionSpec;
 
 use crate::{Vendor, claude, codex, exec, gemini, opencode};
@@ -48,6 +50,28 @@ pub fn argv(invocation: &Invocation<'_>) -> Result<Vec<String>, ArgvError> {
         Vendor::Gemini => Ok(gemini::argv(invocation)),
         Vendor::Opencode => Ok(opencode::argv(invocation)),
         Vendor::Exec => exec::argv(invocation),
+    }
+}
+
+/// Takes out of an argv that [`argv`] made what makes the CLI go on with an earlier session: that session is not there,
+/// and the CLI would end at once, or begin another and say nothing (case 84).
+pub fn without_resume(vendor: Vendor, argv: &mut Vec<OsString>) {
+    // After it everything is the prompt.
+    let options = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
+    let at = |word: &str| argv[..options].iter().position(|held| held == word);
+    let id = match vendor {
+        Vendor::Claude | Vendor::Gemini => at("--resume"),
+        Vendor::Codex => at("resume"),
+        Vendor::Opencode => at("--session"),
+        Vendor::Exec => None,
+    };
+    if let Some(id) = id {
+        argv.drain(id..(id + 2).min(options));
+    }
+    if vendor == Vendor::Claude
+        && let Some(fork) = argv.iter().take_while(|word| *word != "--").position(|word| word == "--fork-session")
+    {
+        argv.remove(fork);
     }
 }
 

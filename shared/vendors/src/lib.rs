@@ -18,7 +18,7 @@ mod opencode;
 mod usage;
 mod vendor;
 
-pub use argv::{ArgvError, Invocation, argv};
+pub use argv::{ArgvError, Invocation, argv, without_resume};
 pub use class::{Class, classify};
 pub use cli::{Cli, Install, cli};
 pub use ending::{Ending, REASON_ANOTHER_SESSION, Seen};

@@ -38,13 +38,16 @@ fn a_conversation_is_restored_below_the_home() {
     ended.assert_succeeded();
     assert_eq!(ended.tools(), ["supervisor", "claude", "skills", "conversation"]);
     assert_eq!(fs::read_to_string(transcript(&init)).unwrap(), "line");
+    assert!(!init.home().join(".fresh-conversation").exists());
 }
 
 #[test]
 fn case_84_a_conversation_that_is_not_there_begins_with_the_run() {
     let web = Web::start();
-    let ended = resuming(&web, "claude").run();
+    let mut init = resuming(&web, "claude");
+    let ended = init.run();
     ended.assert_succeeded();
+    assert!(init.home().join(".fresh-conversation").exists(), "the supervisor starts the CLI without the session");
     assert_eq!(web.paths(), [at()]);
     assert!(ended.log.contains("begins with this run"), "{}", ended.log);
 }

@@ -3,7 +3,7 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::run::Supervisor;
+use crate::run::{OK, Supervisor};
 
 #[rstest]
 #[case(&[])]
@@ -46,4 +46,24 @@ fn the_agent_has_nothing_on_standard_input_and_does_not_ignore_sigpipe_as_we_do(
     assert_eq!(ended.printed()[0], "/dev/null");
     let ignored = u64::from_str_radix(&ended.printed()[1], 16).unwrap();
     assert_eq!(ignored & (1 << (13 - 1)), 0, "{ignored:x}");
+}
+
+#[test]
+fn case_84_a_conversation_that_the_initializer_has_not_found_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("claude");
+    fs::write(&program, format!("#!/bin/sh\necho \"$*\"\necho '{OK}'\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let argv = [program.to_str().unwrap(), "--print", "--resume", "ID", "--fork-session", "--", "--resume ID"];
+    let run = |mark: bool| {
+        let supervisor = Supervisor::of(&argv).claude().env("AGENT_CONVERSATION_ID", "ID");
+        if mark {
+            fs::write(supervisor.folder().join(".fresh-conversation"), "").unwrap();
+        }
+        let ended = supervisor.run();
+        ended.assert_last(0, &json!({}));
+        String::from_utf8(ended.lines[1].clone()).unwrap()
+    };
+    assert_eq!(run(true), "--print -- --resume ID");
+    assert_eq!(run(false), "--print --resume ID --fork-session -- --resume ID");
 }

@@ -432,6 +432,21 @@ async fn case_69_and_fix_19_a_leader_steps_down_when_the_api_is_away_for_a_tick_
 }
 
 #[tokio::test]
+async fn fix_46_a_standby_is_ready_for_as_long_as_it_reaches_the_api() {
+    let namespace = Namespace::fresh().await;
+    let leader = Replica::start(writer(namespace.plane().config()), &namespace);
+    leader.leads_within(A_TICK).await;
+    let proxy = Proxy::to(namespace.plane().address()).await;
+    let standby = Replica::start(writer_through(&proxy, &namespace).await, &namespace);
+    eventually("the standby is ready", A_TICK, || async { standby.health.is_ready() }).await;
+    proxy.refuse();
+    eventually("it is not", A_TICK * 2, || async { !standby.health.is_ready() }).await;
+    proxy.resume();
+    eventually("it is again", A_TICK * 2, || async { standby.health.is_ready() }).await;
+    assert!(!standby.leads() && leader.leads());
+}
+
+#[tokio::test]
 async fn a_leader_that_hears_nothing_steps_down_before_another_may_lead() {
     let namespace = Namespace::fresh().await;
     let proxy = Proxy::to(namespace.plane().address()).await;

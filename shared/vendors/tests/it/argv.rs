@@ -1,6 +1,8 @@
+use std::ffi::OsString;
+
 use rstest::rstest;
 use signalbox_types::AgentDefinitionSpec;
-use signalbox_vendors::{ArgvError, Invocation, Vendor, argv};
+use signalbox_vendors::{ArgvError, Invocation, Vendor, argv, without_resume};
 
 fn run(model: &str, prompt: &str, recipe: &str) -> Result<Vec<String>, ArgvError> {
     let definition: AgentDefinitionSpec = serde_saphyr::from_str(recipe).unwrap();
@@ -203,4 +205,38 @@ fn the_refusals_have_the_texts_of_the_contract() {
             "exec recipe tool_config.command entries must be strings",
         ]
     );
+}
+
+#[rstest]
+#[case("claude-opus-5-5")]
+#[case("gpt-5.5")]
+#[case("gemini-3.1-flash-lite")]
+#[case("opencode/x")]
+fn case_84_without_its_session_a_run_is_the_same_as_one_that_never_had_one(#[case] model: &str) {
+    let mut definition = AgentDefinitionSpec::default();
+    let argv_of = |definition: &AgentDefinitionSpec| -> Vec<OsString> {
+        let prompt = "resume --resume x --session y --fork-session";
+        let invocation = Invocation { vendor: Vendor::route(model), model, prompt, definition };
+        argv(&invocation).unwrap().into_iter().map(OsString::from).collect()
+    };
+    let fresh = argv_of(&definition);
+    definition.resources.conversation.id = "11111111-2222-4333-8444-555555555555".to_owned();
+    let mut resumed = argv_of(&definition);
+    assert_ne!(resumed, fresh);
+    without_resume(Vendor::route(model), &mut resumed);
+    assert_eq!(resumed, fresh);
+    without_resume(Vendor::route(model), &mut resumed);
+    assert_eq!(resumed, fresh, "nothing more is taken out");
+}
+
+#[test]
+fn case_84_a_pinned_run_without_its_session_begins_the_pinned_one() {
+    let mut definition = AgentDefinitionSpec::default();
+    definition.resources.conversation.id = "11111111-2222-4333-8444-555555555555".to_owned();
+    definition.resources.conversation.pin = "21111111-2222-4333-8444-555555555555".to_owned();
+    let invocation = Invocation { vendor: Vendor::Claude, model: "", prompt: "p", definition: &definition };
+    let mut words: Vec<OsString> = argv(&invocation).unwrap().into_iter().map(OsString::from).collect();
+    without_resume(Vendor::Claude, &mut words);
+    let has = |word: &str| words.iter().any(|held| held == word);
+    assert!(has("--session-id") && !has("--fork-session") && !has("--resume"), "{words:?}");
 }
