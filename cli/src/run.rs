@@ -122,13 +122,17 @@ fn check_flags(names: &[&str], recipe: Option<&AgentDefinition>) -> Result<(), U
     }
 }
 
-/// A warning for each token of the prompt that no parameter replaces.
+/// A warning for each token of the prompt that no parameter replaces, and for each parameter that replaces none.
 fn missing(given: &BTreeMap<String, String>, recipe: Option<&AgentDefinition>) -> Vec<String> {
     let tokens = recipe.map(|recipe| parameters::tokens(&recipe.spec.prompt)).unwrap_or_default();
-    let missing = tokens.into_iter().filter(|name| !given.contains_key(*name));
-    missing
-        .map(|name| format!("warning: parameter {name} is not given: {{{name}}} stays in the prompt as it is"))
-        .collect()
+    let missing = tokens.iter().filter(|name| !given.contains_key(**name));
+    let missing =
+        missing.map(|name| format!("warning: parameter {name} is not given: {{{name}}} stays in the prompt as it is"));
+    // A recipe's program may read it all the same, so it is no error.
+    let unused = given.keys().filter(|name| recipe.is_some() && !tokens.contains(&name.as_str()));
+    let unused = unused
+        .map(|name| format!("warning: the prompt has no {{{name}}}: parameter {name} reaches AGENT_PARAMETERS alone"));
+    missing.chain(unused).collect()
 }
 
 /// The Agent that is asked for.
@@ -211,5 +215,13 @@ mod tests {
         let given = BTreeMap::from([("name".to_owned(), "Ada".to_owned())]);
         let warnings = missing(&given, Some(&recipe("{name} {text}")));
         assert_eq!(warnings, ["warning: parameter text is not given: {text} stays in the prompt as it is"]);
+    }
+
+    #[test]
+    fn a_parameter_that_the_prompt_does_not_have_is_warned_of() {
+        let given = BTreeMap::from([("nmae".to_owned(), "Ada".to_owned())]);
+        let warnings = missing(&given, Some(&recipe("Hello")));
+        assert_eq!(warnings, ["warning: the prompt has no {nmae}: parameter nmae reaches AGENT_PARAMETERS alone"]);
+        assert!(missing(&given, None).is_empty());
     }
 }

@@ -196,8 +196,9 @@ fn pending(about: &Explanation, now: Timestamp) -> String {
         }
         None if is_full => "wait for its turn: the Station is full.".to_owned(),
         _ if about.created.is_some_and(|created| now.duration_since(created) > PATIENCE) => {
-            "nothing stands before it, and nobody starts it: `kubectl signalbox doctor` says whether a job-launcher \
-             leads; its log says what it was refused."
+            "nothing stands before it, and nobody starts it: is its namespace one that a Signalbox serves (that of \
+             `make demo` serves ai-agents alone)? `kubectl signalbox doctor` says whether a job-launcher leads; its log \
+             says what it was refused."
                 .to_owned()
         }
         _ => "wait some seconds: it is about to be started.".to_owned(),

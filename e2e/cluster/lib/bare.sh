@@ -24,7 +24,9 @@ start() {
     echo "$$ $(sed "s/.*) //" /proc/$$/stat | cut -d" " -f20) $(cat /proc/sys/kernel/random/boot_id)" >"$1.new"
     mv "$1.new" "$1.pid"
     shift 2
-    exec "$@" 8>&-' start "$S/run/$name" "$(members)/daemons" "$@" </dev/null >"$S/log/$name.log" 2>&1 &
+    # A lock that the caller holds by a descriptor must not outlive the caller in a daemon.
+    for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-"; done
+    exec "$@"' start "$S/run/$name" "$(members)/daemons" "$@" </dev/null >"$S/log/$name.log" 2>&1 &
   for _ in $(seq 200); do [ ! -f "$S/run/$name.pid" ] || return 0; sleep 0.02; done
   die "$name did not start: $(tail -n 3 "$S/log/$name.log")"
 }

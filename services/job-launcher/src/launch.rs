@@ -41,7 +41,16 @@ impl Launcher {
                 self.world.set_validated(&live, (resource_version(station), resource_version(definition)));
                 self.admit(&live, station, &job).await
             }
-            (Err(failure), _) => self.fail(&live, failure).await,
+            (Err(failure), None) => {
+                // Which of the two the contract's words leave open.
+                let missing = match &station {
+                    None => format!("Station {}", live.spec.station_ref),
+                    Some(station) => format!("AgentDefinition {}", station.spec.agent_def_ref),
+                };
+                let detail = Some(format!("{}: {missing}", failure.reason));
+                self.fail(&live, Failure { detail, ..failure }).await
+            }
+            (Err(failure), Some(_)) => self.fail(&live, failure).await,
             (Ok(_), None) => Ok(()),
         }
     }
@@ -139,7 +148,7 @@ impl Launcher {
         match &error {
             Error::Write(WriteError::Refused { status, .. }) if matches!(status.code, 400 | 422) => {
                 let reason = format!("{}{}", names::INVALID_RUN_PREFIX, status.message);
-                self.fail(live, Failure { kind: FailureKind::Invalid, reason }).await
+                self.fail(live, Failure::new(FailureKind::Invalid, reason)).await
             }
             _ => {
                 self.world.step_aside(live);

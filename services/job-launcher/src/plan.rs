@@ -102,9 +102,21 @@ fn is_batch(agent: &Agent) -> bool {
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     pub(crate) reason: String,
+    /// What a person is told beside the contract's words.
+    pub(crate) detail: Option<String>,
 }
 
 impl Failure {
+    /// A failure of which the reason says all.
+    pub(crate) const fn new(kind: FailureKind, reason: String) -> Self {
+        Self { kind, reason, detail: None }
+    }
+
+    /// What a person is told.
+    pub(crate) fn told(&self) -> &str {
+        self.detail.as_deref().unwrap_or(&self.reason)
+    }
+
     const fn finish(&self) -> &'static str {
         match self.kind {
             FailureKind::MissingRef => finish::MISSING_REFERENCE,
@@ -127,10 +139,10 @@ pub(crate) fn start(
     options: &JobOptions,
 ) -> Result<Job, Failure> {
     let Some((station, definition)) = recipe else {
-        return Err(Failure { kind: FailureKind::MissingRef, reason: names::REASON_MISSING_REF.to_owned() });
+        return Err(Failure::new(FailureKind::MissingRef, names::REASON_MISSING_REF.to_owned()));
     };
     let run = Run { agent: live, station, definition };
-    let invalid = |reason| Failure { kind: FailureKind::Invalid, reason };
+    let invalid = |reason| Failure::new(FailureKind::Invalid, reason);
     // Neither batch-runner nor realtime-gateway exists yet.
     let switches = Switches { batch: false, realtime: false };
     // A claim holds a slot. Nobody but a service may set one, and anybody who makes Agents can: it must not be a way past
@@ -144,7 +156,7 @@ pub(crate) fn start(
 
 /// The status of a run that ends before it starts.
 pub(crate) fn failed_status(agent: &Agent, failure: &Failure, now: Timestamp) -> Value {
-    let conditions = Conditions::of(agent).finished(failure.finish(), &failure.reason, now).into_vec();
+    let conditions = Conditions::of(agent).finished(failure.finish(), failure.told(), now).into_vec();
     json!({
         "phase": Phase::Failed,
         "failureReason": failure.reason,
@@ -175,8 +187,7 @@ pub(crate) fn ended_status(
 ) -> Value {
     let conditions = Conditions::of(agent);
     let conditions = if started { conditions.started(now) } else { conditions };
-    let reason = completion.failure_reason.as_deref().unwrap_or_default();
-    let conditions = conditions.finished(completion.finish, reason, now).into_vec();
+    let conditions = conditions.finished(completion.finish, &completion.told(), now).into_vec();
     let mut status = json!({
         "phase": completion.phase,
         "jobName": job_name,
@@ -202,7 +213,7 @@ pub(crate) fn is_cancelable(seen: &Agent, live: &Agent) -> bool {
 
 /// The end of a run that was canceled before its Job was made.
 pub(crate) fn canceled_before_start() -> Failure {
-    Failure { kind: FailureKind::Canceled, reason: names::REASON_CANCELED.to_owned() }
+    Failure::new(FailureKind::Canceled, names::REASON_CANCELED.to_owned())
 }
 
 /// The end of a run that was canceled while it ran.

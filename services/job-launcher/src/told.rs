@@ -23,12 +23,15 @@ impl Told {
         self.0.normal(agent, "JobCreated", &format!("Created Job {job}"));
     }
 
+    /// What has no more to say than that it is not there yet is no warning.
     pub(crate) fn not_started(&self, agent: &Agent, reason: &str, message: &str) {
-        self.0.warning(agent, reason, message);
+        if !message.is_empty() {
+            self.0.warning(agent, reason, message);
+        }
     }
 
     pub(crate) fn failed_before_start(&self, agent: &Agent, failure: &Failure) {
-        self.0.warning(agent, "Failed", &failure.reason);
+        self.0.warning(agent, "Failed", failure.told());
     }
 
     pub(crate) fn preempted(&self, victim: &Agent, by: &Agent) {
@@ -40,10 +43,7 @@ impl Told {
             Phase::Succeeded => {
                 self.0.normal(agent, "Succeeded", completion.failure_reason.as_deref().unwrap_or("exit code 0"))
             }
-            _ => {
-                let reason = completion.failure_reason.as_deref().unwrap_or_default();
-                self.0.warning(agent, "Failed", &format!("exit code {}: {reason}", completion.exit_code));
-            }
+            _ => self.0.warning(agent, "Failed", &completion.told()),
         }
     }
 }

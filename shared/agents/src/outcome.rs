@@ -113,6 +113,16 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// What a person is told: the exit code, what the run's supervisor said of it, and the Job's own reason.
+    pub fn told(&self) -> String {
+        let reason = self.failure_reason.as_deref().unwrap_or_default();
+        if self.phase == Phase::Succeeded || self.finish == finish::CANCELED || self.finish == finish::START_TIMEOUT {
+            return reason.to_owned();
+        }
+        let said = last_word(&self.output).map(|said| format!(" ({said})")).unwrap_or_default();
+        format!("exit code {}{said}: {reason}", self.exit_code)
+    }
+
     /// A run that failed. It never has code 0, whatever its container reported.
     pub fn failed(reason: &str, exit_code: i32, output: String, finish: &'static str) -> Self {
         let exit_code = if exit_code == 0 { 1 } else { exit_code };

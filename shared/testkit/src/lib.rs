@@ -1,6 +1,7 @@
-//! Development only: what the tests of all crates need of the outer world, and never a fake of it. A real API server with
-//! etcd (and kube-controller-manager where Jobs or garbage collection matter), real nats-servers, a proxy that breaks
-//! connections, and hands to play the kubelet with where a test says that it does.
+//! Development only: what the tests of all crates need of the outer world, and never a fake of it but where it cannot be had.
+//! A real API server with etcd (and kube-controller-manager where Jobs or garbage collection matter), real nats-servers, a
+//! proxy that breaks connections, hands to play the kubelet with where a test says that it does, and [`vendors`] without a
+//! model behind them.
 //!
 //! No node and no root are needed. Nothing outlives the test process, however it ends ([`Process`]).
 
@@ -16,6 +17,7 @@ mod pki;
 mod process;
 mod programs;
 mod proxy;
+pub mod vendors;
 mod wait;
 
 pub use audit::AuditEvent;
@@ -25,4 +27,5 @@ pub use nats::Nats;
 pub use process::{Process, TempDir};
 pub use programs::program;
 pub use proxy::Proxy;
+pub use vendors::FakeVendors;
 pub use wait::{eventually, wait_for};

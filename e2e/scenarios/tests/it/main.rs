@@ -12,4 +12,5 @@ mod harness;
 mod images;
 mod output;
 mod runs;
+mod vendors;
 mod waiting;

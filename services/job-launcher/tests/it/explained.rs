@@ -190,6 +190,7 @@ async fn a_run_without_a_station_is_finished_with_the_reason() {
     let status = in_phase(&world, "run", Phase::Failed).await.status.unwrap();
     let finished = status.condition("Finished").unwrap();
     assert_eq!(finished.reason, "MissingReference");
-    assert_eq!(finished.message, "Station or AgentDefinition not found");
+    assert_eq!(finished.message, "Station or AgentDefinition not found: Station station");
+    assert_eq!(status.failure_reason.as_deref(), Some("Station or AgentDefinition not found"));
     told(&world, "run", &["Failed"]).await;
 }

@@ -223,3 +223,11 @@ fn case_72_code_124_is_the_deadline_unless_the_supervisor_says_that_the_cli_fell
     assert_eq!(ended(BACKOFF, Some(124), Some(&format!("x\n{stalled}\nlate\n"))).finish, finish::STALLED);
     assert_eq!(ended(BACKOFF, Some(3), Some(stalled)).finish, finish::JOB_FAILED, "a CLI can print anything");
 }
+
+#[test]
+fn a_person_is_told_the_code_and_what_the_supervisor_said() {
+    let said = r#"{"kind":"lifecycle","phase":"agent","status":"failed","reason":"not-found","exitCode":1}"#;
+    assert_eq!(ended(BACKOFF, Some(7), Some("x")).told(), format!("exit code 7: {BACKOFF_REASON}"));
+    assert_eq!(ended(BACKOFF, Some(1), Some(said)).told(), format!("exit code 1 (not-found): {BACKOFF_REASON}"));
+    assert_eq!(ended(COMPLETE, Some(0), Some("x")).told(), "");
+}
