@@ -20,22 +20,27 @@ fn definition<K: CustomResourceExt>() -> CustomResourceDefinition {
     let mut definition = K::crd();
     for version in &mut definition.spec.versions {
         if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
-            keep_numeric_defaults(schema);
+            conform(schema);
         }
     }
     definition
 }
 
-/// What a reader takes for absent must not become what the API server writes: it would make required fields optional
-/// and fill every object with empty strings. Only the numbers that the contract calls CRD defaults stay.
-fn keep_numeric_defaults(schema: &mut JSONSchemaProps) {
+/// Makes a derived schema one for the API server. What a reader takes for absent must not become what the API server
+/// writes: it would make required fields optional and fill every object with empty strings. Only the numbers that the
+/// contract calls CRD defaults stay.
+fn conform(schema: &mut JSONSchemaProps) {
+    // The API server knows no unsigned formats, and warns of them.
+    if schema.format.as_deref() == Some("uint64") {
+        schema.format = Some("int64".to_owned());
+    }
     schema.default = schema.default.take().filter(|default| default.0.is_number());
     let properties = schema.properties.iter_mut().flat_map(|properties| properties.values_mut());
-    properties.for_each(keep_numeric_defaults);
+    properties.for_each(conform);
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        keep_numeric_defaults(items);
+        conform(items);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(additional)) = &mut schema.additional_properties {
-        keep_numeric_defaults(additional);
+        conform(additional);
     }
 }
