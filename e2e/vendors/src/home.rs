@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 use signalbox_testkit::vendors::READ_FILE;
 use signalbox_types::{PermissionMode, names};
 use signalbox_vendors::{Vendor, claude, codex, gemini, state_paths};
@@ -104,6 +105,20 @@ impl Home {
     fn write(&self, path: &Path, text: &str) -> anyhow::Result<()> {
         fs::create_dir_all(path.parent().context("a file in a folder")?)?;
         fs::write(path, text).with_context(|| path.display().to_string())
+    }
+}
+
+impl Drop for Home {
+    /// Ends what a CLI has left running: its tools have sessions of their own, so no process group has them all.
+    fn drop(&mut self) {
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            let is_here = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(self.root.path()));
+            if let Some(pid) = pid.filter(|_| is_here) {
+                // One that has just ended by itself is no loss.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 }
 

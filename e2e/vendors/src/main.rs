@@ -14,6 +14,10 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use anyhow::Context;
 use clap::Parser;
 use futures::{StreamExt, stream};
+use tokio::signal::{
+    ctrl_c,
+    unix::{SignalKind, signal},
+};
 
 use crate::{
     cases::{Case, Known},
@@ -55,7 +59,14 @@ async fn main() -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!wanted.is_empty(), "no recording has one of {:?} in its name", args.names);
     let clis = Clis::new(&args.clis)?;
     let rows = stream::iter(&wanted).map(|(name, case, known)| row(&args, &clis, name, case, known));
-    let rows: Vec<Row> = rows.buffered(args.at_once.max(1)).inspect(report::progress).collect().await;
+    let rows = rows.buffered(args.at_once.max(1)).inspect(report::progress).collect();
+    let mut terminated = signal(SignalKind::terminate())?;
+    let rows: Vec<Row> = tokio::select! {
+        rows = rows => rows,
+        // What runs is ended as its futures are dropped.
+        _ = terminated.recv() => anyhow::bail!("terminated"),
+        interrupted = ctrl_c() => { interrupted?; anyhow::bail!("interrupted") }
+    };
     report::print(&rows);
     Ok(if rows.iter().any(Row::is_bad) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

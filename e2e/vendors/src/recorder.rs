@@ -35,6 +35,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A CLI that has printed nothing for so long has printed what there is to print. claude tells after some four seconds that
 /// a tool is still at work.
 const QUIET: Duration = Duration::from_secs(6);
+/// How long a CLI may take to end by a signal before it is sent again.
+const AGAIN: Duration = Duration::from_secs(5);
 /// What is kept of standard error, in bytes.
 const MAX_STDERR: usize = 2000;
 
@@ -270,7 +272,12 @@ impl Run<'_> {
                 Signal::TERM
             }
         };
-        kill_process_group(group, signal).context("the process group is there")
+        kill_process_group(group, signal).context("the process group is there")?;
+        // Until its end, which ends this too. opencode swallows the first SIGTERM from its seventh second or so on.
+        loop {
+            sleep(AGAIN).await;
+            let _ = kill_process_group(group, signal);
+        }
     }
 
     fn is_answering(&self) -> bool {

@@ -19,6 +19,8 @@ use crate::metrics::FailureKind;
 
 /// How long a pod may take to start before anybody is told why it has not.
 pub(crate) const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How long until that nobody tells anything is worth being told: a pod that pulls its image says nothing else.
+const UNTOLD_PATIENCE: Duration = Duration::from_secs(18);
 /// Between two looks at a run that does not start and of which nothing is heard.
 pub(crate) const NEXT_LOOK: Duration = Duration::from_secs(10);
 
@@ -260,6 +262,10 @@ fn left(minutes: i64, waited: Duration) -> Duration {
     Duration::from_secs(u64::try_from(minutes).unwrap_or(0).saturating_mul(60)).saturating_sub(waited)
 }
 
+/// Nobody tells more than that the pod is being made.
+const CONTAINER_CREATING: &str = "ContainerCreating";
+/// Nobody tells why there is no pod.
+const POD_NOT_CREATED: &str = "PodNotCreated";
 /// Reasons of the time before there is a pod.
 const BEFORE_THE_POD: &[&str] = &["QuotaExceeded", "PodCreateFailed"];
 /// Reasons of which only Events tell, and only now and then: they hold until another is told.
@@ -272,8 +278,8 @@ pub(crate) fn untold(agent: &Agent, has_pod: bool) -> Obstacle {
     let holds = |condition: &&Condition| condition.status == "False" && of_this_stage.contains(&&*condition.reason);
     match recorded.filter(holds) {
         Some(condition) => Obstacle::new(&condition.reason, &condition.message),
-        None if has_pod => Obstacle::new("ContainerCreating", ""),
-        None => Obstacle::new("PodNotCreated", ""),
+        None if has_pod => Obstacle::new(CONTAINER_CREATING, ""),
+        None => Obstacle::new(POD_NOT_CREATED, ""),
     }
 }
 
@@ -296,6 +302,10 @@ pub(crate) fn start_plan(
     limit: Option<i64>,
     now: Timestamp,
 ) -> StartPlan {
+    let untold = obstacle.message.is_empty() && matches!(&*obstacle.reason, CONTAINER_CREATING | POD_NOT_CREATED);
+    if let Some(early) = UNTOLD_PATIENCE.checked_sub(waited).filter(|early| untold && !early.is_zero()) {
+        return StartPlan::Wait(early);
+    }
     let conditions = Conditions::of(agent).not_started(&obstacle.reason, &obstacle.message, now);
     if conditions.changed() {
         return StartPlan::Note(conditions);
@@ -464,6 +474,14 @@ mod tests {
         assert_eq!(plan(&told, minutes(2) - Duration::from_secs(3), limit), StartPlan::Wait(Duration::from_secs(3)));
         assert_eq!(plan(&told, minutes(1), limit), StartPlan::Wait(NEXT_LOOK));
         assert_eq!(plan(&told, minutes(9), None), StartPlan::Wait(NEXT_LOOK));
+    }
+
+    #[test]
+    fn that_nobody_tells_anything_is_told_later_than_a_reason() {
+        let now = at("2026-06-22T12:00:12Z");
+        let step = |seconds| start_plan(&running(), &untold(&running(), true), Duration::from_secs(seconds), None, now);
+        assert_eq!(step(12), StartPlan::Wait(Duration::from_secs(6)));
+        assert!(matches!(step(18), StartPlan::Note(_)));
     }
 
     #[test]

@@ -115,8 +115,8 @@ impl Triggers {
         let result = outcome::pod_result(pod);
         let job = self.world.jobs.get(&namespace_of(&**pod), &name);
         if let Some(job) = job.filter(|job| job.metadata.uid.as_ref() == Some(&uid)) {
-            // Without its Job nobody will ask, nor would anybody forget it.
-            if change.new.is_none() && result.exit_code.is_some() {
+            // Without its Job nobody will ask, nor would anybody forget it. What never ran has a code of the kubelet's own.
+            if change.new.is_none() && result.ran {
                 self.world.set_gone(&uid, result);
             }
             self.owner_of_job(&job);

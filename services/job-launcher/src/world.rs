@@ -25,7 +25,7 @@ use crate::{
 /// How long an Agent that was refused lets younger ones pass.
 const STEP_ASIDE: Duration = Duration::from_secs(60);
 /// Between the first and the second LIST of a run's Events; it doubles with each.
-const EVENTS_PAUSE: Duration = Duration::from_secs(20);
+const EVENTS_PAUSE: Duration = Duration::from_secs(8);
 /// The longest time between two.
 const EVENTS_PAUSE_MAX: Duration = Duration::from_secs(300);
 

@@ -85,7 +85,7 @@ pub fn pod_result(pod: &Pod) -> PodResult {
 fn result(container: &'static str, state: Option<&ContainerState>) -> PodResult {
     let ended = state.and_then(|state| state.terminated.as_ref());
     let out_of_memory = ended.is_some_and(|ended| ended.reason.as_deref() == Some("OOMKilled"));
-    let ran = ended.is_some_and(|ended| ended.started_at.is_some());
+    let ran = ended.is_some_and(|ended| ended.started_at.as_ref().is_some_and(|at| at.0.as_second() > 0));
     PodResult { container, exit_code: ended.map(|ended| ended.exit_code), ran, out_of_memory }
 }
 

@@ -46,9 +46,13 @@ pub fn start(pod: &Pod) -> Start {
     let Some(status) = &pod.status else { return Start::Starting { since: None } };
     let init = state(status.init_container_statuses.as_deref(), CONTAINER_INIT);
     let agent = state(status.container_statuses.as_deref(), CONTAINER_AGENT);
-    // A container that could not be started is terminated too, without a start.
+    // A container that could not be started is terminated too, without a start or with one at the epoch.
     let ran = |state: &ContainerState| {
-        state.running.is_some() || state.terminated.as_ref().is_some_and(|ended| ended.started_at.is_some())
+        state.running.is_some()
+            || state
+                .terminated
+                .as_ref()
+                .is_some_and(|ended| ended.started_at.as_ref().is_some_and(|at| at.0.as_second() > 0))
     };
     let prepared = init.and_then(|state| state.terminated.as_ref()).filter(|ended| ended.exit_code == 0);
     if agent.is_some_and(ran) || (prepared.is_none() && init.is_some_and(ran)) {
@@ -107,6 +111,7 @@ pub fn told_by(events: &[Event], has_node: bool) -> Option<Obstacle> {
         "FailedCreate" => "PodCreateFailed",
         "FailedMount" | "FailedAttachVolume" => "FailedMount",
         "FailedScheduling" => "Unschedulable",
+        "Failed" | "BackOff" if message.contains("pull") => "ImagePullBackOff",
         // What a condition's reason may be: https://kubernetes.io/docs/reference/using-api/api-concepts/.
         other if !other.is_empty() && other.bytes().all(|b| b.is_ascii_alphanumeric()) => other,
         _ => "PodNotStarted",

@@ -109,7 +109,7 @@ async fn a_pod_that_starts_after_all_is_told_when_we_play_the_kubelet() {
     let _services = (world.watcher().await, launcher(&world).await);
     agent(&world, "run").await;
     let (client, pod) = (world.namespace.plane().client(), pod_of(&world, "run").await);
-    condition(&world, "run", "Started", "ContainerCreating", EXPLAINED_WITHIN).await;
+    condition(&world, "run", "Started", "ContainerCreating", LIMIT).await;
     kubelet::run_pod(&client, &world.namespace.name, &pod).await;
     assert_eq!(condition(&world, "run", "Started", "Started", LIMIT).await.status, "True");
 }

@@ -33,7 +33,7 @@ const RUNNING: &str = "{phase: Running,
 const INIT_FAILED: &str = "{phase: Pending,
     initContainerStatuses: [{name: init, state: {terminated: {exitCode: 2, startedAt: '2026-06-22T12:00:00Z'}}}]}";
 const NOT_A_PROGRAM: &str = "{phase: Failed,
-    initContainerStatuses: [{name: init, state: {terminated: {exitCode: 128, reason: StartError}}}]}";
+    initContainerStatuses: [{name: init, state: {terminated: {exitCode: 128, reason: StartError, startedAt: '1970-01-01T00:00:00Z'}}}]}";
 const ENDED: &str = "{phase: Succeeded, containerStatuses: [{name: agent,
     state: {terminated: {exitCode: 0, startedAt: '2026-06-22T12:00:00Z'}}}]}";
 
@@ -80,6 +80,8 @@ fn the_newest_warning_tells() {
 #[case::admission("FailedCreate", "denied the request", "PodCreateFailed")]
 #[case::volume("FailedAttachVolume", "m", "FailedMount")]
 #[case::scheduler("FailedScheduling", "m", "Unschedulable")]
+#[case::image("Failed", "Failed to pull image \"i\"", "ImagePullBackOff")]
+#[case::image_again("BackOff", "Back-off pulling image \"i\"", "ImagePullBackOff")]
 #[case::its_own_word("FailedCreatePodSandBox", "m", "FailedCreatePodSandBox")]
 #[case::no_word_of_a_condition("not a reason", "m", "PodNotStarted")]
 fn a_warning_has_a_reason_that_a_condition_may_have(#[case] event: &str, #[case] message: &str, #[case] reason: &str) {
