@@ -13,6 +13,7 @@ use reqwest::{
     header::{HeaderMap, LOCATION},
     redirect,
 };
+use signalbox_output::http;
 use tokio::time::sleep;
 
 /// Some servers answer nobody without a name.
@@ -75,7 +76,7 @@ impl Error {
         match self {
             // One that has timed out has had its patience already.
             Self::Transport(_) => true,
-            Self::Status(status) => status.is_server_error() || matches!(status.as_u16(), 408 | 429),
+            Self::Status(status) => http::is_transient(*status),
             _ => false,
         }
     }

@@ -47,7 +47,7 @@ impl Launcher {
     async fn cancel_job(&self, agent: &Agent, job: &Job) -> Result<(), Error> {
         if outcome::job_outcome(job) == outcome::JobOutcome::Running {
             self.look_at_pods(job).await?;
-            let (pod, _) = self.start_of(job);
+            let pod = self.world.newest_pod_of(job);
             self.stop(agent, job, pod.as_ref(), (plan::canceled(), FailureKind::Canceled)).await
         } else {
             // It was faster: its own end counts.

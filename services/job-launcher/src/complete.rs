@@ -43,16 +43,12 @@ impl Launcher {
     /// The newest pod of the Job. The Store's is good if it has ended; it may lag behind the Job, so else it is asked
     /// for.
     async fn find_pod(&self, job: &Job) -> Result<Option<Pod>, Error> {
-        let newest = |world: &crate::world::World| {
-            let pods = world.pods_of(job);
-            outcome::newest(pods.iter().map(AsRef::as_ref)).cloned()
-        };
-        let held = newest(&self.world);
+        let held = self.world.newest_pod_of(job);
         if held.as_ref().is_some_and(|pod| outcome::pod_result(pod).exit_code.is_some()) {
             return Ok(held);
         }
         self.look_at_pods(job).await?;
-        Ok(newest(&self.world))
+        Ok(self.world.newest_pod_of(job))
     }
 
     /// Asks live for the pods of a Job; they are in the Store then.

@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt, api::ListParams, runtime::controller::Action};
 use signalbox_agents::{
     conditions::Conditions,
     outcome,
-    start::{Obstacle, Start, has_node, start, told_by},
+    start::{Obstacle, Start, has_node, told_by},
 };
 use signalbox_types::{Agent, Timestamp};
 
@@ -26,7 +26,7 @@ impl Launcher {
     pub(crate) async fn watch_start(&self, agent: &Agent) -> Result<Action, Error> {
         let Some(job) = self.world.job_of(agent) else { return Ok(Action::await_change()) };
         let now = now();
-        let (pod, start) = self.start_of(&job);
+        let (pod, start) = self.world.start_of(&job);
         if start == Start::Started {
             self.note(agent, Conditions::of(agent).started(now)).await?;
             return Ok(Action::await_change());
@@ -46,14 +46,6 @@ impl Launcher {
             StartPlan::Wait(time) => Ok(Action::requeue(time)),
             StartPlan::Overdue => self.give_up(agent, &obstacle, now).await,
         }
-    }
-
-    /// The newest pod of a Job as the Store has it, and how far its start has come.
-    pub(crate) fn start_of(&self, job: &Job) -> (Option<Pod>, Start) {
-        let pods = self.world.pods_of(job);
-        let pod = outcome::newest(pods.iter().map(AsRef::as_ref)).cloned();
-        let start = pod.as_ref().map_or(Start::Starting { since: None }, start);
-        (pod, start)
     }
 
     /// What stands in the way: as the pod says, as the Events say where it does not, or that there is nothing to tell.
@@ -92,7 +84,7 @@ impl Launcher {
         let running = |job: &Job| is_owned_by(job, agent) && outcome::job_outcome(job) == outcome::JobOutcome::Running;
         let Some(job) = job.filter(running) else { return again };
         self.look_at_pods(&job).await?;
-        let (pod, start) = self.start_of(&job);
+        let (pod, start) = self.world.start_of(&job);
         let limit = station.and_then(|station| station.spec.start_timeout_minutes());
         let overdue = |limit: &i64| plan::is_overdue(*limit, plan::waited(agent, &start, now));
         let Some(limit) = limit.filter(overdue).filter(|_| start != Start::Started) else { return again };

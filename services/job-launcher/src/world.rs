@@ -73,24 +73,43 @@ impl World {
 
     /// What the Store has to say about an Agent.
     pub(crate) fn view(&self, agent: &Agent) -> View {
-        let job = match self.job_of(agent) {
+        let held = self.job_of(agent);
+        let job = match &held {
             None => JobView::Absent,
-            Some(job) => match job_outcome(&job) {
+            Some(job) => match job_outcome(job) {
                 JobOutcome::Running => JobView::Running,
                 JobOutcome::Succeeded | JobOutcome::Failed { .. } => JobView::Ended,
             },
         };
         let must_wait = agent.phase() == Phase::Pending && job == JobView::Absent && self.must_wait(agent);
-        View { job, must_wait, start_open: job == JobView::Running && self.start_is_open(agent) }
+        let start_open = job == JobView::Running && held.is_some_and(|held| self.start_is_open(agent, &held));
+        View { job, must_wait, start_open }
     }
 
     /// True while the pod of a run has not started, and while the status says so though it has.
-    fn start_is_open(&self, agent: &Agent) -> bool {
-        let Some(job) = self.job_of(agent) else { return false };
-        let pods = self.pods_of(&job);
-        let started = outcome::newest(pods.iter().map(AsRef::as_ref)).is_some_and(|pod| start(pod) == Start::Started);
+    fn start_is_open(&self, agent: &Agent, job: &Job) -> bool {
         let told = agent.status.as_ref().and_then(|status| status.condition(names::CONDITION_STARTED));
-        !started || told.is_some_and(|condition| condition.status == "False")
+        if told.is_some_and(|condition| condition.status == "False") {
+            return true;
+        }
+        // A pod that is ready has started. Every run is looked at at each listing: the pods of all are not gone through
+        // for those that work.
+        let ready = job.status.as_ref().is_some_and(|status| status.ready.unwrap_or(0) > 0);
+        !ready && self.start_of(job).1 != Start::Started
+    }
+
+    /// The newest pod of a Job, and how far its start has come.
+    pub(crate) fn start_of(&self, job: &Job) -> (Option<Pod>, Start) {
+        let pod = self.newest_pod_of(job);
+        let start = pod.as_ref().map_or(Start::Starting { since: None }, start);
+        (pod, start)
+    }
+
+    /// The newest pod of a Job that the Store has.
+    pub(crate) fn newest_pod_of(&self, job: &Job) -> Option<Pod> {
+        let pods = self.pods.all_in(&namespace_of(job));
+        let of_it = pods.iter().filter(|pod| is_owned_by(&***pod, job));
+        outcome::newest(of_it.map(AsRef::as_ref)).cloned()
     }
 
     /// Whether it is time to ask for the Events of a run that does not start: at first, and ever more seldom.
@@ -155,11 +174,6 @@ impl World {
     /// Asks live whether the Job of that name is there and the Agent's; the answer is in the Store then.
     pub(crate) async fn owns_job(&self, agent: &Agent, name: &str) -> Result<bool, kube::Error> {
         Ok(self.jobs.live(&namespace_of(agent), name).await?.is_some_and(|job| is_owned_by(&job, agent)))
-    }
-
-    /// The pods of a Job that the Store has.
-    pub(crate) fn pods_of(&self, job: &Job) -> Vec<Arc<Pod>> {
-        self.pods.all_in(&namespace_of(job)).into_iter().filter(|pod| is_owned_by(&**pod, job)).collect()
     }
 
     /// Decides on a slot, and reserves it.

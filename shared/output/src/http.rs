@@ -118,10 +118,13 @@ pub struct Problem {
 impl Problem {
     /// Whether the same request may succeed later: there was no answer, or one of 408, 429 and 5xx.
     pub fn is_transient(&self) -> bool {
-        self.status.is_none_or(|status| {
-            status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
-        })
+        self.status.is_none_or(is_transient)
     }
+}
+
+/// True for an answer that may be another at the next try: 408, 429 and 5xx.
+pub fn is_transient(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 impl Endpoint {

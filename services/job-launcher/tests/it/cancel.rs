@@ -8,8 +8,8 @@ use signalbox_types::{Agent, AgentStatus, Phase};
 use crate::{
     gate::{Act, Gate},
     runs::{
-        SERVICE, agent, agent_with, end, in_phase, jobs, jobs_created, launcher, launcher_via, patch, pod_of, world,
-        world_with,
+        SERVICE, agent, agent_with, end, in_phase, jobs, jobs_created, launcher, launcher_via, patch,
+        running_on_a_node, world, world_with,
     },
     world::{LIMIT, Via, World},
 };
@@ -132,13 +132,9 @@ async fn a_run_that_ends_while_it_is_being_canceled_keeps_its_own_end_when_we_pl
 
 /// A run that has printed something and goes on, on a node that we play.
 async fn printed_half(world: &World) -> (kubelet::Node, String) {
-    agent(world, "run").await;
+    let (node, pod) = running_on_a_node(world).await;
     let (client, namespace) = (world.namespace.plane().client(), &world.namespace.name);
-    let pod = pod_of(world, "run").await;
-    let node = kubelet::Node::start(world.namespace.plane()).await;
-    node.take(namespace, &pod).await;
     kubelet::run_pod(&client, namespace, &pod).await;
     node.set_log(namespace, &pod, "agent", "half of it\n");
-    in_phase(world, "run", Phase::Running).await;
     (node, pod)
 }

@@ -9,19 +9,12 @@ use signalbox_types::{
 };
 
 use crate::{
-    runs::{NO_OUTPUT, SERVICE, agent, describe, end, in_phase, jobs_created, launcher, played_job, pod_of, world},
+    runs::{
+        NO_OUTPUT, SERVICE, agent, describe, end, in_phase, jobs_created, launcher, played_job, pod_of,
+        running_on_a_node, world,
+    },
     world::{LIMIT, World},
 };
-
-/// A run that is Running, on a node that we play.
-async fn running_on_a_node(world: &World) -> (kubelet::Node, String) {
-    agent(world, "run").await;
-    let pod = pod_of(world, "run").await;
-    let node = kubelet::Node::start(world.namespace.plane()).await;
-    node.take(&world.namespace.name, &pod).await;
-    in_phase(world, "run", Phase::Running).await;
-    (node, pod)
-}
 
 #[tokio::test]
 async fn case_1_an_agent_without_a_status_runs_to_its_end_with_its_output_when_we_play_the_kubelet() {

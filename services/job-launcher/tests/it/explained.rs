@@ -20,7 +20,7 @@ use signalbox_testkit::{eventually, kubelet, wait_for};
 use signalbox_types::{Agent, Phase};
 
 use crate::{
-    runs::{SERVICE, agent, describe, end, in_phase, jobs, launcher, patch_status, pod_of, world, world_with},
+    runs::{agent, end, in_phase, jobs, launcher, patch_status, pod_of, status_patches, world, world_with},
     world::{LIMIT, World},
 };
 
@@ -34,10 +34,6 @@ async fn condition(world: &World, name: &str, kind: &str, reason: &str, limit: D
         status.condition(kind).filter(|held| held.reason == reason).cloned().ok_or(status.conditions)
     })
     .await
-}
-
-async fn status_patches(world: &World) -> usize {
-    world.requests(SERVICE).await.iter().filter(|event| describe(event) == "patch agents/status").count()
 }
 
 /// Plays whoever warns of an object that is not there, or does not come on.
@@ -95,7 +91,7 @@ async fn what_keeps_a_pod_from_starting_is_told_once_when_we_play_the_kubelet(
     kubelet::block_pod(&client, &world.namespace.name, &pod, reason, "another text").await;
     kubelet::block_pod(&client, &world.namespace.name, &pod, "RunContainerError", "no such file").await;
     condition(&world, "run", "Started", "RunContainerError", EXPLAINED_WITHIN).await;
-    assert_eq!(status_patches(&world).await, 3, "Running, one reason, another");
+    assert_eq!(status_patches(&world).await.len(), 3, "Running, one reason, another");
     end(&world, "run", 0).await;
     let status = in_phase(&world, "run", Phase::Succeeded).await.status.unwrap();
     let held: Vec<_> = status.conditions.iter().map(|held| (held.type_.as_str(), held.status.as_str())).collect();

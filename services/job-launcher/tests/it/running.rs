@@ -9,16 +9,11 @@ use signalbox_types::{Agent, Phase, names};
 use crate::{
     gate::{Act, Gate},
     runs::{
-        SERVICE, agent, agent_with, describe, end, get, in_phase, jobs, jobs_created, launcher, launcher_via, patch,
-        patch_status, world,
+        SERVICE, agent, agent_with, end, get, in_phase, jobs, jobs_created, launcher, launcher_via, patch,
+        patch_status, status_patches, world,
     },
-    world::{LIMIT, Via, World},
+    world::{LIMIT, Via},
 };
-
-async fn status_patches(world: &World) -> Vec<u16> {
-    let requests = world.requests(SERVICE).await;
-    requests.iter().filter(|event| describe(event) == "patch agents/status").map(|event| event.code).collect()
-}
 
 #[tokio::test]
 async fn case_28_a_launcher_killed_between_the_job_and_the_status_leaves_a_run_that_the_next_one_adopts() {

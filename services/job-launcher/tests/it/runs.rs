@@ -156,6 +156,22 @@ pub fn describe(event: &AuditEvent) -> String {
     format!("{} {}{slash}{}", event.verb, event.resource, event.subresource)
 }
 
+/// What became of the launcher's status patches.
+pub async fn status_patches(world: &World) -> Vec<u16> {
+    let requests = world.requests(SERVICE).await;
+    requests.iter().filter(|event| describe(event) == "patch agents/status").map(|event| event.code).collect()
+}
+
+/// A run that is Running, on a node that we play.
+pub async fn running_on_a_node(world: &World) -> (kubelet::Node, String) {
+    agent(world, "run").await;
+    let pod = pod_of(world, "run").await;
+    let node = kubelet::Node::start(world.namespace.plane()).await;
+    node.take(&world.namespace.name, &pod).await;
+    in_phase(world, "run", Phase::Running).await;
+    (node, pod)
+}
+
 /// How many Jobs the launcher has created.
 pub async fn jobs_created(world: &World) -> usize {
     let requests = world.requests(SERVICE).await;
